@@ -1,7 +1,7 @@
-"""Training runs in regimes that are known beforehand, watched by the monitor itself: what its regimes are tried on.
+"""Training runs in known regimes, watched by the monitor: the test bench of the monitor's regimes.
 
-All are of small networks of PyTorch on handwritten digits, mostly even ones against odd ones. What a run is, is known
-from its construction, and from curvature and noise on all samples, which a monitor does not see.
+All runs train small PyTorch networks on handwritten digits, mostly even digits against odd ones. The regime of a run is
+known from its construction, and from curvature and noise on all samples, which a monitor does not see.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ LARGEST = 65504.0
 
 
 class Kind(NamedTuple):
-    """What the doctor should say of a run.
+    """The right answer of the doctor for a run.
 
     Attributes:
-        verdict: the verdict, where that is what the kind is about.
-        regime: the regime, where it is that.
+        verdict: the right verdict, for kinds that test the verdict.
+        regime: the right regime, for kinds that test the regime.
         never: regimes that would be wrong.
     """
 
@@ -55,31 +55,33 @@ KINDS = {
 
 
 def is_right(kind: str, verdict: str, regime: str) -> bool:
-    """Whether that is what the doctor should say of a run of this kind."""
+    """Whether verdict and regime are right for a run of this kind."""
     known = KINDS[kind]
     return verdict == (known.verdict or verdict) and regime == (known.regime or regime) and regime not in known.never
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run, before it is made.
+    """The plan of a run.
 
     Attributes:
-        samples: in all.
-        batch: samples of a step; where that is all of them, they come in the same order every time.
+        samples: the number of samples.
+        batch: samples of a step; a full batch has the same order every time.
         width: hidden units, in one layer.
-        steps: of the run.
+        steps: the number of steps.
         every: steps between two looks.
-        ratio: step size over the critical one of all samples at the start, by the tangent kernel.
+        ratio: step size over the tangent-kernel critical step of all samples at the start.
         flipped: share of labels that are drawn by a coin.
-        easy: whether it is noughts against ones, with the logistic loss: all samples push the same way for long.
-        rule: of the network, `standard`, `ntk` or `mean-field`.
+        easy: whether the task is noughts against ones with the logistic loss, where all samples push the same way for
+            long.
+        rule: the network's parametrisation, `standard`, `ntk` or `mean-field`.
         outputs: whether the monitor is given the model's outputs.
-        half: whether it computes in float16.
-        fill: in float16, the largest activation at the start over what float16 holds; 0 for inputs as they are.
-        growth: every how many steps the loss scale doubles.
+        half: whether the run computes in float16.
+        fill: in float16, the largest activation at the start over the largest number of float16; 0 for inputs as they
+            are.
+        growth: steps after which the loss scale doubles.
         scale: the loss scale at the start.
-        checked: whether steps with gradients that are not finite are left out, and the loss scale halves.
+        checked: whether a step with gradients that are not finite is left out, and the loss scale halves.
     """
 
     samples: int = 128
@@ -101,14 +103,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Made:
-    """A run that was made.
+    """A finished run.
 
     Attributes:
         watched: its record.
-        sharpness: of all samples at the end, over 2 over the step size.
-        critical_batch: of all samples, over the last third: smallest and largest.
+        sharpness: the sharpness on all samples at the end, divided by 2 over the step size.
+        critical_batch: the smallest and the largest critical batch, on all samples, in the last third.
         batch: samples of a step.
-        lost: share of the last third of the steps that had numbers that are not finite.
+        lost: share of the steps of the last third with numbers that are not finite.
     """
 
     watched: Watched
@@ -122,11 +124,11 @@ class Net(nn.Module):
     """One hidden layer without biases, of ReLU or tanh, and one output.
 
     Args:
-        features: of an input.
-        width: of the layer.
+        features: features of an input.
+        width: width of the layer.
         rule: `standard`, `ntk` or `mean-field`.
-        smooth: whether it is tanh.
-        generator: of the weights.
+        smooth: whether the activation is tanh.
+        generator: random generator of the weights.
     """
 
     def __init__(self, features: int, width: int, rule: str, smooth: bool, generator: torch.Generator) -> None:
@@ -142,11 +144,11 @@ class Net(nn.Module):
         self.stretch = 1.0
 
     def hidden(self, x: Tensor) -> Tensor:
-        """What the hidden units are given."""
+        """The pre-activations of the hidden units."""
         return _times(self.factors[0], nn.functional.linear(_times(self.stretch, x), self.layers[0]))
 
     def summed(self, x: Tensor) -> Tensor:
-        """What comes of them, before it is multiplied by what the parametrisation says."""
+        """The sum over hidden units, before the factor of the parametrisation."""
         return nn.functional.linear(self.act(self.hidden(x)), self.layers[1])
 
     def forward(self, x: Tensor) -> Tensor:
@@ -156,7 +158,7 @@ class Net(nn.Module):
 
 
 def _times(factor: float, values: Tensor) -> Tensor:
-    """The product; of one nothing is made, for PyTorch takes milliseconds to differentiate it forward."""
+    """The product. A factor of one is skipped, because PyTorch takes milliseconds to differentiate it forward."""
     return values if factor == 1 else factor * values
 
 
@@ -171,28 +173,28 @@ def logistic(model: Any, batch: Any) -> Tensor:
 
 
 class Unchecked:
-    """A loss scale that grows, and never looks whether gradients are finite."""
+    """A loss scale that grows without checking that gradients are finite."""
 
     def __init__(self, scale: float, growth: int) -> None:
         self._scale, self._growth, self._steps = scale, growth, 0
 
     def get_scale(self) -> float:
-        """By what the loss is multiplied."""
+        """The factor of the loss."""
         return self._scale
 
     def scale(self, loss: Tensor) -> Tensor:
-        """The loss, multiplied."""
+        """The loss times the scale."""
         return loss * self._scale
 
     def step(self, optimiser: Any) -> None:
-        """A step with gradients that are divided again."""
+        """A step with gradients divided by the scale."""
         for group in optimiser.param_groups:
             for p in group["params"]:
                 p.grad.div_(self._scale)
         optimiser.step()
 
     def update(self) -> None:
-        """Doubles the scale now and then."""
+        """Doubles the scale after every `growth` steps."""
         self._steps += 1
         if self._steps % self._growth == 0:
             self._scale *= 2
@@ -202,8 +204,8 @@ def make(plan: Plan, seed: int) -> Made:
     """Makes a run, watched by [`monitor`][secant.monitors.monitor].
 
     Args:
-        plan: of it.
-        seed: of samples, labels, weights and batches.
+        plan: the plan of the run.
+        seed: seed of samples, labels, weights and batches.
     """
     random, loss = np.random.default_rng([19, seed]), logistic if plan.easy else squared
     x, y = _task(plan, random, seed)
@@ -231,7 +233,7 @@ def make(plan: Plan, seed: int) -> Made:
     )
     noise, lost = [], []
     with warnings.catch_warnings(), watch:
-        warnings.simplefilter("ignore")  # of a loss that is not finite, which is meant here
+        warnings.simplefilter("ignore")  # warnings of a loss that is not finite, as intended here
         for step in range(plan.steps):
             rows = np.arange(len(x)) if plan.batch >= len(x) else random.choice(len(x), plan.batch, replace=False)
             batch = x[rows], y[rows]
@@ -307,11 +309,11 @@ def _length(parts: Sequence[Tensor]) -> Tensor:
 
 
 def plan(kind: str, seed: int) -> Plan:
-    """The plan of a run of a kind; what is left open is drawn by the seed.
+    """The plan of a run of a kind. The seed draws all settings that the kind leaves open.
 
     Args:
         kind: one of `KINDS`.
-        seed: of the run.
+        seed: seed of the run.
     """
     between = np.random.default_rng([20, seed]).uniform
     short: dict[str, Any] = {"steps": 200, "every": 10}

@@ -1,6 +1,6 @@
-"""What the doctor says of runs whose regime is known: a table.
+"""A table of the doctor's answers for runs in known regimes.
 
-`python -m bench.doctor.regime_tables` makes it for 20 seeds; the rules were made with others.
+`python -m bench.doctor.regime_tables` prints the table for 20 seeds; the rules were made with other seeds.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from secant.monitors.doctor.diagnosis import diagnose
 
 
 class Row(NamedTuple):
-    """What was said of the runs of a kind.
+    """The doctor's answers for the runs of a kind.
 
     Attributes:
-        verdicts: how often each.
-        regimes: how often each.
-        right: how many are what they should be.
-        sharpness: of all samples over 2 over the step size, median over runs; NaN where parameters of one are.
-        batch: the batch over the critical one of all samples, median over runs.
-        lost: share of late steps whose numbers are not finite, median over runs.
+        verdicts: how often each verdict was given.
+        regimes: how often each regime was given.
+        right: how many answers are right.
+        sharpness: the sharpness on all samples divided by 2 over the step size, median over runs; NaN if parameters of
+            one run are.
+        batch: the batch over the critical batch of all samples, median over runs.
+        lost: share of late steps with numbers that are not finite, median over runs.
     """
 
     verdicts: Counter[str]
@@ -37,11 +38,11 @@ class Row(NamedTuple):
 
 
 def row(kind: str, seeds: Iterable[int] = range(20)) -> Row:
-    """Runs of a kind, and what the doctor says of them.
+    """Makes runs of a kind, and counts the doctor's answers.
 
     Args:
         kind: one of `KINDS`.
-        seeds: of the runs.
+        seeds: seeds of the runs.
     """
     made = [runs.make(runs.plan(kind, seed), seed) for seed in seeds]
     found = [diagnose(one.watched) for one in made]

@@ -1,7 +1,8 @@
-"""Training runs that are ill on purpose, and healthy ones, watched as a monitor watches: what a diagnosis is tried on.
+"""Training runs that are ill on purpose, and healthy ones, recorded like a monitor's: the test bench of the diagnosis.
 
-All are of one small network on handwritten digits. A run is a list of steps: which samples, which step size, by what
-the inputs are multiplied. Every kind is a way to fill that list, so that all kinds and seeds share one compiled loop.
+All runs train one small network on handwritten digits. A run is a list of steps, each with its samples, its step size
+and a factor of the inputs. Every kind fills this list in its own way, so that all kinds and seeds share one compiled
+loop.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BATCH, SAMPLES, WIDTH = 64, 1024, 64
 EVERY = 10
 """Steps between two looks at the curvature."""
 REFINED = 4
-"""Products by which a look at the sharpness improves the direction of the last."""
+"""How many products of a look at the sharpness improve the last direction."""
 RULES = ("gd", "momentum", "adam")
 BETA, B2 = 0.9, 0.999
 STEPS = 1000
@@ -36,16 +37,16 @@ KINDS = ("healthy", "catapult", "divergence", "stale second moment", "bad batch"
 
 @dataclass(frozen=True)
 class Plan:
-    """A run, before it is made.
+    """The plan of a run.
 
     Attributes:
-        kind: what is wrong with it, or `healthy`.
+        kind: what is wrong with the run, or `healthy`.
         rule: one of `RULES`.
         rows: sample numbers, `(steps, BATCH)`.
         lr: step sizes, `(steps,)`.
-        stretch: by what the inputs of a step are multiplied, `(steps,)`; where it is not 1, labels are wrong as well.
+        stretch: the factors of the inputs of each step, `(steps,)`. Where the factor is not 1, labels are wrong, too.
         entropy: whether the loss is the cross-entropy rather than half the squared error.
-        seed: of the parameters.
+        seed: seed of the parameters.
     """
 
     kind: str
@@ -79,7 +80,7 @@ def edge(rule: str, seed: int, rows: np.ndarray, entropy: bool) -> float:
 
 @functools.cache
 def _sharpness() -> Callable[..., Any]:
-    """`(params, x, y, entropy)` -> the largest eigenvalue of the Hessian, by as many refinements as it takes."""
+    """`(params, x, y, entropy)` -> the largest eigenvalue of the Hessian, by repeated refinement of a direction."""
 
     def top(params: Any, x: Any, y: Any, entropy: Any) -> jax.Array:
         flat, unravel = ravel_pytree(params)
@@ -95,13 +96,13 @@ def _sharpness() -> Callable[..., Any]:
 
 
 def _first(flat: Any) -> jax.Array:
-    """A direction to begin with."""
+    """The first direction of a search."""
     w = jnp.cos(jnp.arange(flat.size, dtype=flat.dtype))
     return w / jnp.linalg.norm(w)
 
 
 def _refined(apply: Callable[[jax.Array], jax.Array], w: jax.Array) -> jax.Array:
-    """The direction of largest curvature in the plane of another and its image."""
+    """The direction of largest curvature in the plane of a direction and its image."""
     image = apply(w)
     a = w @ image
     rest = image - a * w
@@ -114,17 +115,17 @@ def _refined(apply: Callable[[jax.Array], jax.Array], w: jax.Array) -> jax.Array
 
 
 def plan(kind: str, seed: int, rule: str | None = None) -> Plan:
-    """A run of a kind; what is left open is drawn by the seed.
+    """The plan of a run of a kind. The seed draws all settings that the kind leaves open.
 
     Args:
         kind: one of `KINDS`.
-        seed: of everything.
-        rule: one of `RULES`, where the kind leaves it open; by default they take turns.
+        seed: seed of all draws.
+        rule: one of `RULES`, for kinds that leave it open; by default the rules take turns.
     """
     random = np.random.default_rng([KINDS.index(kind), seed])
     between = random.uniform
     rule = rule or {"catapult": "gd", "stale second moment": "adam"}.get(kind, RULES[seed % 3])
-    if kind == "divergence" and rule == "adam":  # whose steps are as long as its step size, whatever happens
+    if kind == "divergence" and rule == "adam":  # Adam's steps are as long as its step size, whatever happens
         rule = "gd"
     entropy = kind in ("healthy", "bad batch") and bool(random.integers(2))
     whole = kind in ("catapult", "stale second moment") or (
@@ -136,7 +137,7 @@ def plan(kind: str, seed: int, rule: str | None = None) -> Plan:
         usual = between(0.05, 0.08) if kind == "stale second moment" else between(0.005, 0.015)
     else:
         critical = edge(rule, seed, rows, entropy)
-        # On batches momentum bears less: what it keeps of one adds to the next.
+        # On batches momentum bears smaller steps, because its memory of one batch adds to the next.
         usual = critical * (between(0.3, 0.8) if rule == "gd" or whole else between(0.15, 0.3))
     lr *= usual
     if kind == "healthy" and random.integers(3) == 0:
@@ -155,14 +156,14 @@ def plan(kind: str, seed: int, rule: str | None = None) -> Plan:
 
 
 def start(seed: int) -> Any:
-    """Parameters of a seed, in single precision."""
+    """The parameters of a seed, in single precision."""
     net, x, _ = digits()
     drawn = net.init(jax.random.key(seed), x.shape)
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), drawn)
 
 
 def loss(params: Any, x: Any, y: Any, entropy: Any) -> jax.Array:
-    """Cross-entropy, or half the squared error, a sample."""
+    """The mean over samples of the cross-entropy, or of half the squared error."""
     out = digits()[0].apply(params, x)
     return jnp.where(entropy, _crossed(out, y), _squared(out, y))
 
@@ -181,7 +182,7 @@ def _rule(which: Any, lr: Any) -> Any:
 
 
 def threshold(rule: str, lr: float) -> float:
-    """The largest curvature, in the measure of the rule, at which it is stable."""
+    """The largest curvature at which a rule is stable, in the rule's own measure."""
     several = {"gd": optimisers.gd, "momentum": optimisers.momentum, "adam": optimisers.adam}
     return float(several[rule](lr).threshold)
 
@@ -191,7 +192,7 @@ def _dot(a: Any, b: Any) -> jax.Array:
 
 
 def _look(value: Callable[[Any], Any], gradients: Any, params: Any, g: Any, u: Any, scale: Any, v: Any) -> Any:
-    """What a look measures at the parameters, and the direction that the next one begins with."""
+    """The measurements of a look at the parameters, and the direction from which the next look starts."""
     _, product = jax.linearize(jax.grad(value), params)
     square, bent = _dot(g, g), _dot(g, product(g))
     along = _dot(u, product(u))
@@ -256,7 +257,7 @@ def _loop(watched: bool) -> Callable[..., Any]:
             moved = jax.tree.map(lambda p, d: (p + d).astype(p.dtype), carry.params, u)
             return _Carry(moved, inner, vector), row
 
-        looks = np.arange(len(lr)) % EVERY == 0  # the same for all runs, so that others are not computed
+        looks = np.arange(len(lr)) % EVERY == 0  # the same for all runs, so that no other looks are computed
         return lax.scan(step, begin, (rows, lr, stretch, looks))[1]
 
     return jit(jax.vmap(run), long=True)
@@ -268,7 +269,7 @@ def losses(plans: Sequence[Plan]) -> np.ndarray:
 
 
 def _made(plans: Sequence[Plan], watched: bool) -> dict[str, np.ndarray]:
-    """All runs side by side: a step of twenty takes little longer than one of one."""
+    """All runs side by side: a step of twenty runs takes little longer than a step of one run."""
     params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(start(plan.seed) for plan in plans))
     which = np.array([RULES.index(plan.rule) for plan in plans], np.int32)
     entropy = np.array([plan.entropy for plan in plans])
@@ -281,7 +282,7 @@ def _made(plans: Sequence[Plan], watched: bool) -> dict[str, np.ndarray]:
 def watch(plans: Sequence[Plan]) -> list[Watched]:
     """The records of runs: loss and lengths at every step, curvature and noise at every tenth.
 
-    Each ends with the first number that is not finite, as a loop that checks does.
+    Each record ends with the first number that is not finite, as in a loop that checks.
     """
     found = _made(plans, True)
     each = [{name: values[number] for name, values in found.items()} for number in range(len(plans))]
@@ -296,7 +297,7 @@ def _record(plan: Plan, found: dict[str, np.ndarray]) -> Watched:
         row |= {name: float(found[name][step]) for name in ("loss", "gradient_norm", "update_norm")}
         if step % EVERY == 0:
             others = {name: float(values[step]) for name, values in found.items() if name not in row}
-            if whole:  # of a run on all of its data a batch has no noise
+            if whole:  # a full batch has no noise
                 del others["noise_scale"]
             edge = threshold(plan.rule, float(lr))
             row |= others | {"threshold": edge}

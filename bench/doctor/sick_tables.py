@@ -1,6 +1,6 @@
-"""How often the diagnosis of a sick run is right, and how good its largest safe step is: two tables.
+"""Two tables: how often the diagnosis of a sick run is right, and how good its largest safe step is.
 
-`python -m bench.doctor.sick_tables` makes both for 20 seeds; the diagnosis was made with others.
+`python -m bench.doctor.sick_tables` prints both for 20 seeds; the diagnosis was made with other seeds.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from secant.monitors import largest_step
 from secant.monitors.doctor.diagnosis import diagnose
 
 HALVINGS = 4
-"""Of the bracket of the largest step that does not diverge, in powers."""
+"""How often the bracket of the largest step that does not diverge is halved, on a logarithmic scale."""
 CASES = tuple((rule, entropy, whole) for rule in runs.RULES for entropy in (False, True) for whole in (True, False))
 
 
 def confusion(seeds: Iterable[int] = range(20)) -> dict[str, Counter[str]]:
-    """Kind of run -> how often which verdict; healthy runs for every optimiser."""
+    """Kind of run -> how often each verdict was given; healthy runs for every optimiser."""
     found: dict[str, Counter[str]] = {}
     seeds = list(seeds)
     kinds = [("healthy", rule) for rule in runs.RULES] + [(kind, None) for kind in runs.KINDS[1:]]
@@ -36,14 +36,14 @@ def confusion(seeds: Iterable[int] = range(20)) -> dict[str, Counter[str]]:
 
 
 class SafeRow(NamedTuple):
-    """How the doctor's safe step does on runs of one sort, each entry an array over seeds.
+    """The quality of the doctor's safe step on runs of one sort, each entry an array over seeds.
 
     Attributes:
-        diverges: whether the run diverges with it, from the start.
-        share: it over the largest step that does not diverge.
-        switched: whether the run diverges that takes the safe step of its first half from there on.
+        diverges: whether the run diverges with the safe step, from the start.
+        share: the safe step over the largest step that does not diverge.
+        switched: whether the run diverges if it takes the safe step of its first half in its second half.
         tried: whether the run diverges with the step that is safe by trial.
-        tried_share: that over the largest.
+        tried_share: the step that is safe by trial over the largest step that does not diverge.
     """
 
     diverges: np.ndarray
@@ -60,7 +60,7 @@ def safe_steps(rule: str, entropy: bool, whole: bool, seeds: Iterable[int] = ran
         rule: one of `RULES`.
         entropy: whether the loss is the cross-entropy.
         whole: whether every step sees the same samples.
-        seeds: of runs.
+        seeds: seeds of the runs.
         tried: steps of a trial.
     """
     bases = [_base(rule, entropy, whole, seed) for seed in seeds]
@@ -75,7 +75,7 @@ def safe_steps(rule: str, entropy: bool, whole: bool, seeds: Iterable[int] = ran
 
 
 def by_trial(base: runs.Plan, steps: int) -> float:
-    """The safe step of a run by trial, of so many of its own first steps."""
+    """The step size of a run that is safe by trial, on the run's first `steps` steps."""
     _, x, y = runs.digits()
 
     def batch(step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +103,7 @@ def _base(rule: str, entropy: bool, whole: bool, seed: int) -> runs.Plan:
 
 
 def _diverge(bases: Sequence[runs.Plan], lr: Sequence[float | np.ndarray] | np.ndarray) -> np.ndarray:
-    """Which runs end with numbers that are not finite, or no better than they began, with these step sizes."""
+    """Truth values: whether a run with this step size ends with numbers that are not finite, or no better."""
     changed = [
         dataclasses.replace(base, lr=np.broadcast_to(one, base.lr.shape)) for base, one in zip(bases, lr, strict=True)
     ]
@@ -137,7 +137,7 @@ def main() -> None:
         print(f"| {kind} | " + ", ".join(f"{verdict} {count}" for verdict, count in counts.most_common()) + " |")
         sys.stdout.flush()
     for rule, entropy, whole in CASES:
-        # Adam comes back from far, and late: a short trial does not see it.
+        # Adam comes back from far, and late, which a short trial does not see.
         row = safe_steps(rule, entropy, whole, seeds, runs.STEPS if rule == "adam" else 200)
         name = f"{rule}, {'cross-entropy' if entropy else 'squared error'}, {'all samples' if whole else 'batches'}"
         cells = [f"{row.diverges.sum()} of {len(seeds)}", _spread(row.share), f"{row.switched.sum()} of {len(seeds)}"]

@@ -3,8 +3,8 @@ r"""Taylor models: any function, as a polynomial in its parameters.
 $$f_k(\theta; x) = \sum_{j \le k} \frac{1}{j!}\, D^j f(\theta_0; x)[\delta, \dots, \delta],
   \qquad \delta = \theta - \theta_0.$$
 
-Order 1 is the linear model, whose tangent kernel never moves; order 2 is the quadratic model, the first whose kernel
-can fall, and so the first that catapults.
+Order 1 is the linear model, whose tangent kernel never changes. Order 2 is the quadratic model, the first order at
+which the kernel can shrink, and therefore the first with catapults.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from secant.nets.network import Network
 
 Method = Literal["auto", "general", "gated"]
 
-# Each is a slope times its input, and the slope depends on the sign of the input alone.
+# Each activation is a slope times its input, and the slope depends on the sign of the input alone.
 _GATED = ("relu", "leaky", "identity", "abs")
 _GATES = (jax.nn.relu, jax.nn.leaky_relu, jnp.abs)
 
@@ -50,15 +50,15 @@ _FIXED = (
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """A Taylor model, made by [`expand`][secant.expansion.expand]: a function of `(params, x)` like the one it expands.
+    """A Taylor model, made by [`expand`][secant.expansion.expand]: a function of `(params, x)` like the original one.
 
-    It trains, batches and compiles as that one does, and goes wherever a function of `(params, x)` is taken.
+    It trains, batches and compiles as the original function does, and works wherever a function of `(params, x)` does.
 
     Attributes:
         f: the function.
-        params0: where it is expanded.
+        params0: the parameters at which it is expanded.
         order: the highest power of the parameters.
-        method: `general` or `gated`, how it is evaluated.
+        method: how the model is evaluated, `general` or `gated`.
     """
 
     f: Function
@@ -67,14 +67,14 @@ class Expansion:
     method: Literal["general", "gated"]
 
     def __call__(self, params: Params, x: Any) -> Any:
-        """Evaluates the polynomial; of the shape of `f(params, x)`."""
+        """Evaluates the polynomial. The result has the shape of `f(params, x)`."""
         return _evaluate(self.f, self.order, self.method)(self.params0, _fitted(params, self.params0), x)
 
     def on(self, x: Any) -> Callable[[Params], Any]:
-        """The same as a function of the parameters alone, on a batch that stays.
+        """The model on a fixed batch, as a function of the parameters alone.
 
-        Done once, here: for the linear model everything but its Jacobian product, for a gated one its gates. The
-        others have nothing to keep but `x`.
+        Work that does not depend on the parameters is done once, here. For the linear model this is everything but the
+        Jacobian product, for a gated model its gates. Other models keep only `x`.
 
         Args:
             x: the batch.
@@ -101,25 +101,26 @@ class Expansion:
 def expand(f: Function, params0: Params, order: int = 2, *, method: Method = "auto") -> Expansion:
     r"""The Taylor polynomial of `f` in its parameters around `params0`.
 
-    A function of `(params, x)` again, with the derivatives of `f` at `params0` up to `order`. No derivative is ever
-    stored: order $k$ costs about $2k + 1$ evaluations of `f`, and the quadratic model together with its gradient about
-    one and a half Hessian-vector products. It is evaluated in the floating-point types of `params0`.
+    The result is again a function of `(params, x)`, with the derivatives of `f` at `params0` up to `order`. No
+    derivative is ever stored. Order $k$ costs about $2k + 1$ evaluations of `f`. The quadratic model with its gradient
+    costs about one and a half Hessian-vector products. The polynomial is evaluated in the floating-point types of
+    `params0`.
 
-    A chain of layers with ReLU, leaky ReLU or identity activations is a product of its weights behind gates that
-    depend on the sign of every pre-activation alone. With $L$ layers of weights, biases or not, every polynomial of
-    order $L$ or more is the network with the gates it has at `params0`; for two layers
+    A chain of layers with ReLU, leaky ReLU or identity activations is a product of its weights and of gates, and each
+    gate depends only on the sign of a pre-activation. With $L$ layers of weights, biases or not, every polynomial of
+    order $L$ or more is the network with its gates frozen at `params0`. For two layers
 
     $$f_{\mathrm{quad}}(u, v; x) = s \sum_i v_i\, (u_i \cdot x)\, G_i(x), \qquad G_i(x) = \sigma'(u_{0,i} \cdot x).$$
 
-    Secant's own networks are recognised and evaluated in this way, which on a fixed batch costs what the network does.
+    Secant's own networks are recognised and evaluated in this way. On a fixed batch this costs as much as the network.
 
     Args:
-        f: any `f(params, x)`, as `net.apply`; or a model, which takes the place of `params0` as well
+        f: any `f(params, x)`, such as `net.apply`; or a model, which replaces `f` and `params0`
             ([`model`][secant.models.model]).
-        params0: where; any pytree of real floating-point arrays.
+        params0: the parameters at which to expand; any pytree of real floating-point arrays.
         order: $k$, 0 or more. Compilation slows down beyond 5 or so.
-        method: `gated` asks for the network with frozen gates, `general` for repeated differentiation, and `auto`
-            takes the first where it is exact. They agree to rounding.
+        method: `gated` takes the network with frozen gates, `general` differentiates repeatedly, and `auto` takes
+            `gated` where it is exact. Both agree to rounding.
 
     Example:
         ```python
@@ -148,7 +149,7 @@ def expand(f: Function, params0: Params, order: int = 2, *, method: Method = "au
     if method not in ("auto", "general", "gated"):
         raise ValueError(f"expand: `method` must be 'auto', 'general' or 'gated', got {method!r}.")
     if not jax.tree.leaves(params0):
-        raise ValueError("expand: `params0` holds no array.")
+        raise ValueError("expand: `params0` holds no array. Pass the parameters of `f`.")
     _refuse_other_types("params0", params0)
     params0, order = jax.tree.map(jnp.asarray, params0), operator.index(order)
     if method != "general":
@@ -163,8 +164,8 @@ def _polynomial(g: Callable[[Params, Any], Any], order: int) -> Callable[[Params
     r"""$(\theta_0, \delta, r) \mapsto \sum_j \frac{1}{j!} D^j g(\theta_0, r)[\delta^j]$, with a derivative of its own.
 
     The derivative of a Taylor polynomial is the polynomial of the derivative, one order lower:
-    $D_\delta P_k[g] \cdot \tau = P_{k-1}[Dg \cdot \tau]$, and $D_r P_k[g] \cdot \rho = P_k[D_r g \cdot \rho]$. Left to
-    itself, automatic differentiation would differentiate in each of the $k$ places of $\delta$ and add up equal terms.
+    $D_\delta P_k[g] \cdot \tau = P_{k-1}[Dg \cdot \tau]$, and $D_r P_k[g] \cdot \rho = P_k[D_r g \cdot \rho]$. Without
+    this rule automatic differentiation would differentiate in each of the $k$ places of $\delta$ and add equal terms.
     """
 
     @jax.custom_jvp
@@ -196,9 +197,9 @@ def _polynomial(g: Callable[[Params, Any], Any], order: int) -> Callable[[Params
 
 
 def derivatives_along(g: Callable[[Params], Any], params0: Params, delta: Params, order: int) -> tuple[Any, ...]:
-    r"""$g, Dg[\delta], D^2g[\delta, \delta], \dots$ at `params0`, by forward mode over forward mode.
+    r"""The derivatives $g, Dg[\delta], D^2g[\delta, \delta], \dots$ at `params0`, by forward mode over forward mode.
 
-    Nested derivatives along one direction repeat each other; the compiler sees that and evaluates each once.
+    Nested derivatives along one direction repeat each other. The compiler finds the repeats and evaluates each once.
     """
     if order == 0:
         return (g(params0),)
@@ -230,21 +231,21 @@ def _evaluate(f: Function, order: int, method: Literal["general", "gated"]) -> C
         return _frozen(f, params, x, _gates(f)(params0, x))
 
     def general(params0: Params, params: Params, x: Any) -> Any:
-        # What `f` has closed over may be differentiated as well, and so has to be an argument.
+        # Values in the closure of `f` may be differentiated as well, so that they have to be arguments.
         open_f, captured = jax.closure_convert(f, params0, x)
         polynomial = _polynomial(lambda p, rest: open_f(p, rest[0], *rest[1]), order)
         return polynomial(params0, jax.tree.map(jnp.subtract, params, params0), (x, captured))
 
     def run(params0: Params, params: Params, x: Any) -> Any:
-        # Inside other compiled code `params0` is a constant, and often so is `x`. But for the barrier, the compiler
-        # would evaluate what depends on these two alone by itself, which takes it many times as long as the program.
+        # Inside other compiled code `params0` is a constant, and `x` often is. Without the barrier the compiler would
+        # evaluate everything that depends on these two alone, which takes it many times as long as the program.
         return (gated if method == "gated" else general)(jax.lax.optimization_barrier(params0), params, x)
 
     return jit(run)
 
 
 def _layers(net: Network) -> list[Network]:
-    """The layers of a chain, and of chains in it."""
+    """The layers of a chain, including those of chains inside it."""
     if not isinstance(net.layer, records.Serial):
         return [net]
     return [layer for part in net.parts for layer in _layers(part)]
@@ -255,7 +256,7 @@ def _is_gate(function: Any) -> bool:
 
 
 def _obstacle(f: Function, order: int) -> str | None:
-    """Why freezing the gates does not give the polynomial; None where it does."""
+    """Why freezing the gates does not give the polynomial; None if it does."""
     net = network_of(f)
     if net is None:
         return "`f` is not the `apply` of a network of Secant's, whose gates could be frozen."
@@ -279,14 +280,14 @@ def _gates(f: Function) -> Callable[[Params, Array], list[Array]]:
     def gates(params0: Params, x: Array) -> list[Array]:
         *inputs, _ = net.pre_activations(params0, x)
         functions = [part.layer.function for part in _layers(net) if isinstance(part.layer, records.Activation)]
-        # The slope is JAX's own, also at the kink.
+        # The slope is JAX's own derivative, also at the kink.
         return [jax.jvp(sigma, (z,), (jnp.ones_like(z),))[1] for sigma, z in zip(functions, inputs, strict=True)]
 
     return jit(gates)
 
 
 def _frozen(f: Function, params: Params, x: Array, gates: list[Array]) -> Array:
-    """The network with a product with its gates in the place of every activation."""
+    """The network with every activation replaced by a product with its gate."""
     remaining = iter(gates)
 
     def run(net: Network, params: Params, x: Array) -> Array:
@@ -304,7 +305,7 @@ def _frozen(f: Function, params: Params, x: Array, gates: list[Array]) -> Array:
 
 
 def _fitted(params: Params, params0: Params) -> Params:
-    """The parameters as arrays of the types of `params0`, after a look at structure and shapes."""
+    """The parameters as arrays of the types of `params0`, after a check of structure and shapes."""
     structure: Any = jax.tree.structure(params0)
     if jax.tree.structure(params) != structure:
         raise ValueError(_misfit(params, params0))
@@ -344,15 +345,15 @@ def _refuse_other_types(name: str, tree: Params) -> None:
 
 
 def remainders(f: Callable[[Params], Array], params: Params, change: Params) -> tuple[Array, Array, Array]:
-    r"""What a function adds to its linear and to its quadratic model, a change of the parameters away.
+    r"""The differences between a function, its linear model and its quadratic model after a change of the parameters.
 
     Args:
-        f: of the parameters alone.
-        params: $\theta_0$, where the models are made.
+        f: a function of the parameters alone.
+        params: $\theta_0$, the parameters at which the models are made.
         change: $\delta$, with the structure of `params`.
 
     Returns:
-        $f - f_1$, $f_2 - f_1 = \frac12 D^2f[\delta, \delta]$ and $f - f_2$ at $\theta_0 + \delta$, shaped as `f`.
+        $f - f_1$, $f_2 - f_1 = \frac12 D^2f[\delta, \delta]$ and $f - f_2$ at $\theta_0 + \delta$, in the shape of `f`.
 
     Example:
         ```python

@@ -1,4 +1,4 @@
-"""The look of every figure, light and dark, and where results draw themselves."""
+"""The look of every figure, light or dark: colours, settings of matplotlib, and axes to draw in."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def theme(name: str) -> dict[str, Any]:
 
 
 def number(value: float) -> str:
-    """A number as a figure shows it: three digits, and powers of ten as such."""
+    """The text of a number in a figure: three digits, with a power of ten if it is very large or small."""
     mantissa, _, exponent = f"{value:.3g}".partition("e")
     if not exponent:
         return mantissa
@@ -71,16 +71,16 @@ def number(value: float) -> str:
 def panels(
     ax: Any, look: str, count: int = 1, size: tuple[float, float] = (6.0, 3.6), columns: int = 3
 ) -> Iterator[list[Any]]:
-    """Axes to draw in: the user's own, as they are, or `count` of a new figure in Secant's look.
+    """Axes to draw in: the user's own axes, unchanged, or `count` axes of a new figure in Secant's look.
 
-    The figure is one of pyplot, so that notebooks show it and `plt.show()` and `plt.savefig()` find it.
+    The figure belongs to pyplot, so that notebooks show it and `plt.show()` and `plt.savefig()` find it.
 
     Args:
-        ax: of the user, or None.
+        ax: the user's axes, or None.
         look: `light` or `dark`.
-        count: how many are needed.
-        size: of each, in inches.
-        columns: how many stand side by side at most.
+        count: how many axes are needed.
+        size: the size of each, in inches.
+        columns: the most axes side by side.
     """
     import matplotlib
     from matplotlib import pyplot

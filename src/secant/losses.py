@@ -1,9 +1,9 @@
 r"""Losses that know their own scale.
 
-A factor of two in a loss is a factor of two in every critical step size. Each loss here says how it is normalised,
-and for the squared ones `curvature` gives the number $c$ with
-$\partial^2 L / \partial f \partial f = c\, I$, from which the Gauss-Newton matrix is $c\, J^\top J$ and the critical
-step of the linearised model is $2 / (c\, \lambda_{\max}(J J^\top))$.
+A factor of two in a loss is a factor of two in every critical step size. Each loss here therefore knows how it is
+normalised. For squared losses `curvature` gives the number $c$ with $\partial^2 L / \partial f \partial f = c\, I$.
+The Gauss-Newton matrix is then $c\, J^\top J$, and the critical step of the linearised model is
+$2 / (c\, \lambda_{\max}(J J^\top))$.
 
 With $n$ samples and $k$ outputs a sample:
 
@@ -18,12 +18,14 @@ With $n$ samples and $k$ outputs a sample:
 | `exponential`, `exponential_mean` | $\sum_i e^{-m_i}$, and that over $n$ | not constant |
 | `logistic`, `logistic_mean` | $\sum_i \log(1 + e^{-m_i})$, and that over $n$ | not constant |
 
-The last two are of margins, $m_i = y_if_i$ with labels $y_i = \pm1$ and one output a sample.
+The losses in the last two rows take margins, $m_i = y_if_i$ with labels $y_i = \pm1$ and one output a sample.
 
-Names of other libraries are understood where they have one meaning: `'mse'` is `entry_mean`, the mean over samples
-*and* outputs, as `MSELoss` of PyTorch, `'mse'` of Keras and `mean_squared_error` of scikit-learn take it (with one
-output a sample that is `mean_mse`); `'ce'` is `cross_entropy` and `'bce'` is `binary_cross_entropy`, both of scores
-(logits), as `CrossEntropyLoss` and `BCEWithLogitsLoss` of PyTorch.
+Names of other libraries are understood if they have one meaning:
+
+- `'mse'` is `entry_mean`, the mean over samples *and* outputs, as in `MSELoss` of PyTorch, `'mse'` of Keras and
+  `mean_squared_error` of scikit-learn. With one output a sample that is `mean_mse`.
+- `'ce'` is `cross_entropy` and `'bce'` is `binary_cross_entropy`, both of scores (logits), as in `CrossEntropyLoss` and
+  `BCEWithLogitsLoss` of PyTorch.
 """
 
 from __future__ import annotations
@@ -45,10 +47,10 @@ class Loss:
     r"""A loss: `loss(outputs, targets)` is a number.
 
     Attributes:
-        name: what it is called.
+        name: the name of the loss.
         function: `(outputs, targets) -> number`.
         weight: for squared losses, `(samples, outputs a sample) -> c/2` with $L = \tfrac c2 \lVert f - y\rVert^2$.
-        objection: `(shape of the outputs, targets) -> what is wrong with these numbers`, None where nothing is.
+        objection: `(shape of the outputs, targets) -> what is wrong with these targets`, or None.
 
     Example:
         ```python
@@ -71,17 +73,17 @@ class Loss:
     objection: Callable[[tuple[int, ...], np.ndarray], str | None] | None = None
 
     def __call__(self, outputs: Float[Array, "n *k"], targets: Any) -> Float[Array, ""]:
-        """The loss. Outputs and targets of different shapes are refused, never broadcast."""
+        """The loss. Different shapes of outputs and targets are an error; nothing is broadcast."""
         value = self.function(jnp.asarray(outputs), jnp.asarray(targets))
         self.check_targets(jnp.shape(outputs), targets)
         return value
 
     def check_targets(self, shape: tuple[int, ...], targets: Any) -> None:
-        """Refuses targets whose numbers mean nothing to this loss; where there are no numbers yet, nothing is said.
+        """Raises an error if this loss cannot use the numbers in the targets. Traced targets have no numbers and pass.
 
         Args:
-            shape: of the outputs.
-            targets: those.
+            shape: the shape of the outputs.
+            targets: the targets to check.
         """
         if self.objection is None or isinstance(targets, jax.core.Tracer):
             return
@@ -90,13 +92,13 @@ class Loss:
             raise ValueError(f"{self.name}: {wrong}")
 
     def curvature(self, outputs: Float[Array, "n *k"], targets: Any = None) -> float | None:
-        r"""The number $c$ with $\partial^2 L/\partial f \partial f = c\, I$; None where there is no such number."""
-        del targets  # a squared loss bends the same way at every target
+        r"""The number $c$ with $\partial^2 L/\partial f \partial f = c\, I$; None if there is no such number."""
+        del targets  # a squared loss has the same curvature at every target
         return None if self.weight is None else 2 * self.weight(*_sizes(self.name, jnp.shape(outputs)))
 
 
 def get(loss: str | Loss | Callable[[Array, Array], Array]) -> Loss:
-    """A loss by its name; a `Loss` is passed through, and any function `(outputs, targets) -> number` becomes one.
+    """The loss of this name. A `Loss` is returned as it is; any function `(outputs, targets) -> number` becomes a loss.
 
     Case and punctuation of a name do not matter, and the usual names of other libraries are known.
 
@@ -140,7 +142,7 @@ def _key(name: str) -> str:
 
 
 def _sizes(name: str, shape: tuple[int, ...]) -> tuple[int, int]:
-    """Samples, and outputs a sample."""
+    """The number of samples, and the number of outputs a sample."""
     if len(shape) not in (1, 2) or 0 in shape:
         raise ValueError(f"{name}: `outputs` must have shape (samples,) or (samples, outputs), got {shape}.")
     return shape[0], shape[1] if len(shape) == 2 else 1
@@ -204,13 +206,13 @@ def _no_probabilities(shape: tuple[int, ...], targets: np.ndarray) -> str | None
 
 
 def margins(outputs: Float[Array, "n *k"], targets: Any) -> Float[Array, "n"]:
-    r"""How surely each sample is classified; positive where it is right.
+    r"""The margin of each sample, which tells how surely it is classified; positive if the class is right.
 
-    With one output a sample and labels $\pm1$ it is $y_if_i$; with several it is the output of the right class less the
-    largest of the others, targets being class numbers or one-hot rows.
+    With one output a sample and labels $\pm1$ the margin is $y_if_i$. With several outputs, and class numbers or
+    one-hot rows as targets, it is the output of the right class minus the largest other output.
 
     Args:
-        outputs: of the network.
+        outputs: the outputs of the network.
         targets: labels -1 and 1, class numbers, or one-hot rows.
 
     Example:
@@ -289,7 +291,7 @@ r"""$L = -\tfrac1{nk} \sum_{ic} \bigl(y_{ic} \log s(f_{ic}) + (1 - y_{ic}) \log(
 function; targets are from 0 to 1, in the shape of the outputs."""
 
 exponential = _of_margins("exponential", lambda minus: jnp.exp(jax.nn.logsumexp(minus)), False)
-r"""$L = \sum_i e^{-y_if_i}$ with labels $\pm1$, computed by its logarithm."""
+r"""$L = \sum_i e^{-y_if_i}$ with labels $\pm1$, computed from its logarithm."""
 
 exponential_mean = _of_margins("exponential_mean", lambda minus: jnp.exp(jax.nn.logsumexp(minus)), True)
 r"""$L = \tfrac1n \sum_i e^{-y_if_i}$ with labels $\pm1$."""

@@ -59,7 +59,7 @@ def test_parameters_are_a_tree_and_stay_in_float64():
         ({"samples": np.array([1.0, 0.5])}, "`samples` must be"),
         ({"f": lambda w, x: x @ w + 1.0}, "must be homogeneous.*Leave out biases"),
         ({"y": np.array([1.0, -1.0, 1.0, -1.0]), "x": np.ones((4, 3))}, "are not classified"),
-        ({"params": np.ones(500), "x": np.ones((4, 500))}, "a host follows 400"),
+        ({"params": np.ones(500), "x": np.ones((4, 500))}, "holds 500 numbers, and at most 400 work"),
     ],
 )
 def test_what_has_no_late_time_is_refused(options, message):

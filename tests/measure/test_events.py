@@ -80,5 +80,5 @@ def test_the_critical_step_of_every_batch_is_measured_before_the_step(size):
         rows = np.asarray([batches.indices(45, 3)])
         expected = sc.batch_critical_lr(net.apply, run.state, x, problem.y, sc.losses.mean_mse, rows)
         np.testing.assert_allclose(run["critical"][-1], expected[0], rtol=1e-6)
-        with pytest.raises(ValueError, match="a run on batches"):
+        with pytest.raises(ValueError, match="this run has no batches"):
             sc.train(problem, start, lr=0.3, steps=3, probes=probes)

@@ -149,7 +149,7 @@ def with_state():
         (lambda: (with_state()[0],), r"has a state, as batch normalisation has. .*`secant.model\(model, state\)`"),
         (lambda: (Drawing(jnp.ones((2, 3))),), r"`Drawing.__call__` also takes 'key'. Pass it by name: .* key=...\)"),
         (lambda: (linear(), sc.model(linear()).params), r"Equinox Linear brings its parameters; leave `params` out"),
-        (lambda: (sc.model(linear()), linear()), r"For other ones pass `secant.model\(...\).at\(params\)`"),
+        (lambda: (sc.model(linear()), linear()), r"For other parameters pass `secant.model\(...\).at\(params\)`"),
         (lambda: (3, X), r"`f` must be a function of \(params, x\), a module of Flax or Equinox, or .*, got int"),
     ],
 )

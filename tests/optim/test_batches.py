@@ -146,7 +146,7 @@ def test_training_on_batches_is_the_plain_loop(problem, objective, plain_loop, r
 
 def test_without_batches_there_is_no_loss_of_a_batch(problem):
     problem, params = problem
-    with pytest.raises(ValueError, match=r"measure.batch_loss: there are batches in a run on batches only"):
+    with pytest.raises(ValueError, match=r"measure.batch_loss: this run has no batches\. Pass `batches` to `train`"):
         sc.train(problem, params, lr=0.1, steps=3, probes={"loss": sc.measure.batch_loss()})
 
 

@@ -288,7 +288,7 @@ LAST = r"must come last, behind the optimiser.*Use `optax.chain\(optax.sgd\(1.0\
 @pytest.mark.parametrize("chain", MISPLACED.values(), ids=MISPLACED.keys())
 def test_a_controller_that_does_not_come_last_is_refused(chain):
     rule, start = chain(control.below_critical()), np.ones(4)
-    with pytest.raises(ValueError, match=f"below_critical: it {LAST}below_critical"):
+    with pytest.raises(ValueError, match=f"below_critical: the controller {LAST}below_critical"):
         sc.optimisers.from_optax(rule)
     with pytest.raises(ValueError, match=LAST):
         rule.update(CURVATURES * start, rule.init(start), start, value_fn=bowl)
@@ -308,7 +308,7 @@ def test_it_is_refused_inside_of_a_program_too():
 
 def test_training_refuses_it_before_anything_runs():
     problem, params = network()
-    with pytest.raises(ValueError, match=f"catapults: it {LAST}catapults"):
+    with pytest.raises(ValueError, match=f"catapults: the controller {LAST}catapults"):
         sc.train(problem, params, rule=optax.chain(control.catapults(1), optax.sgd(1.0)), steps=3)
 
 

@@ -167,12 +167,12 @@ def test_the_plot_has_a_line_a_layer(small):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"widths": (8,)}, "`widths` must be at least two different ones"),
-        ({"widths": (8, 8)}, "`widths` must be at least two different ones"),
+        ({"widths": (8,)}, "`widths` must hold at least two different widths"),
+        ({"widths": (8, 8)}, "`widths` must hold at least two different widths"),
         ({"draws": 1}, "`draws` must be a whole number of at least 2"),
         ({"lr": None}, "pass either `lr`"),
         ({"lr": -1.0}, "`lr` must be a finite number above 0"),
-        ({"net": lambda width: width}, "must make a secant.nets.Network of a width, got int"),
+        ({"net": lambda width: width}, "must turn a width into a secant.nets.Network, got int"),
         ({"net": lambda width: nets.mlp([8] * (width // 8))}, "must have the same layers"),
     ],
 )

@@ -4,9 +4,9 @@ import functools
 import time
 
 import pytest
+from secant.lab.verdicts.keys import keys_of
 
 from secant import lab
-from secant.lab.verdicts.keys import keys_of
 
 
 @pytest.fixture(autouse=True)

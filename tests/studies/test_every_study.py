@@ -8,12 +8,12 @@ import pytest
 import xarray as xr
 from fuzzing import NOW
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from secant.lab.verdicts.keys import keys_of
 from verdicts import OTHERWISE
 
 from secant import lab
 from secant.lab import Erratum, Verdict
 from secant.lab.registry.config import fields_of
-from secant.lab.verdicts.keys import keys_of
 
 IDS = [study.id for study in lab.catalog()]
 

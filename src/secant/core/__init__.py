@@ -1,1 +1,1 @@
-"""What every room may need, and what needs no other room: types, checks of arguments, the compiler, files, progress."""
+"""The base of all packages: types, checks of arguments, options of the compiler, safe files, and progress bars."""

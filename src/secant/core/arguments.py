@@ -1,4 +1,4 @@
-"""Checks of the numbers that make a rule: each names who was called, the argument and what would work."""
+"""Checks of numeric arguments. Each error names the function called, the argument, and what would work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def is_traced(*trees: Any) -> bool:
-    """Whether there are no numbers to look at yet: inside a function that is being compiled or differentiated."""
+    """Whether values have no numbers yet, as inside a function that is being compiled or differentiated."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
 
 
@@ -29,32 +29,32 @@ def _number(caller: str, name: str, value: Any, allowed: Callable[[float], bool]
 
 
 def step_size(caller: str, value: Any) -> Any:
-    """A finite number above 0, or a schedule, `step -> step size`."""
+    """Accepts a finite number above 0, or a schedule, `step -> step size`."""
     return value if callable(value) else _number(caller, "lr", value, lambda found: found > 0, "above 0")
 
 
 def positive(caller: str, name: str, value: Any) -> Any:
-    """A finite number above 0."""
+    """Accepts a finite number above 0."""
     return _number(caller, name, value, lambda found: found > 0, "above 0")
 
 
 def at_least_zero(caller: str, name: str, value: Any) -> Any:
-    """A finite number of at least 0."""
+    """Accepts a finite number of at least 0."""
     return _number(caller, name, value, lambda found: found >= 0, "of at least 0")
 
 
 def fraction(caller: str, name: str, value: Any) -> Any:
-    """A number of at least 0 and below 1."""
+    """Accepts a number of at least 0 and below 1."""
     return _number(caller, name, value, lambda found: 0 <= found < 1, "of at least 0 and below 1")
 
 
 def share(caller: str, name: str, value: Any) -> Any:
-    """A number above 0 and below 1."""
+    """Accepts a number above 0 and below 1."""
     return _number(caller, name, value, lambda found: 0 < found < 1, "above 0 and below 1")
 
 
 def whole(caller: str, name: str, value: Any, least: int = 1) -> Any:
-    """A whole number of at least so much."""
+    """Accepts a whole number of at least `least`."""
     if is_traced(value):
         return value
     try:

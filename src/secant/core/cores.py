@@ -1,4 +1,4 @@
-"""The cores of the machine."""
+"""How many cores and threads a computation may use."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 
 
 def cores() -> int:
-    """How many this process may use: fewer than the machine has, in a container for instance."""
+    """How many cores this process may use. In a container, for instance, these are fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threads() -> int:
-    """How many threads XLA computes with on a processor: one a core, or what `NPROC` says."""
+    """How many threads XLA uses on a CPU: one for each core, or the number in `NPROC`."""
     told = os.environ.get("NPROC", "")
     return int(told) if told.isdigit() and int(told) > 0 else cores()

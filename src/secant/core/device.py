@@ -1,4 +1,4 @@
-"""What the compiler is told about the device."""
+"""Options of the compiler for each device, `jit` with these options, and transfers to the device."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from jax import lax
 def compiler_options(quick: bool = False, long: bool = False, alone: bool = False) -> dict[str, Any] | None:
     """Options for `jax.jit` on the default device.
 
-    On NVIDIA GPUs matrix products go to the vendor's library: for the tall, narrow products of training a network on
-    all its data at once, and of its Hessian, that was 1.2 times faster on an H200 than the compiler's own kernels.
+    On NVIDIA GPUs matrix products go to the vendor's library. For the tall, narrow products of full-batch training and
+    of Hessians, the library was 1.2 times faster on an H200 than the compiler's own kernels.
 
-    On ARM processors matrix products and convolutions go to Eigen: on a Neoverse N1 the library that the compiler
+    On ARM processors matrix products and convolutions go to Eigen. On a Neoverse N1 the library that the compiler
     prefers ran convolutions of 32 and more channels 1.6 to 2 times slower, and products 1.1 to 1.2 times.
 
     Args:
-        quick: for what runs once, on few numbers: on a processor the compiler then hardly optimises. The first critical
-            step size of a small network took 12 seconds of compiling, and so takes 3.
-        long: for loops of many steps: on a processor the compiler then optimises even where the environment says that
-            it should hardly, as it does for the tests. A phase plane took 12 seconds there, and so takes 4.
-        alone: for what runs in several threads at once: on a processor each of them then keeps to one core.
+        quick: for code that runs once, on few numbers. On a CPU the compiler then hardly optimises. The first critical
+            step size of a small network took 12 seconds of compiling, and now takes 3.
+        long: for loops of many steps. On a CPU the compiler then optimises even if the environment asks it not to, as
+            the tests do. A phase plane took 12 seconds there, and now takes 4.
+        alone: for code that runs in several threads at once. On a CPU each thread then keeps to one core.
     """
     if jax.default_backend() == "gpu":
         return {"xla_gpu_enable_triton_gemm": False}
@@ -62,32 +62,32 @@ def _known(options: dict[str, Any]) -> dict[str, Any] | None:
 def jit(
     function: Callable[..., Any], *, quick: bool = False, long: bool = False, alone: bool = False, **options: Any
 ) -> Any:
-    """`jax.jit` with the options of the device, which is asked for them at the first call and not before.
+    """`jax.jit` with the options of the device, which are looked up at the first call and not before.
 
-    `quick` is for what runs once on few numbers, and would keep the compiler far longer than itself; `long` is for
-    loops of many steps, which keep the processor far longer than the compiler; `alone` is for what several threads run
-    at once.
+    - `quick`: for code that runs once on few numbers and would take far longer to compile than to run.
+    - `long`: for loops of many steps, which take far longer to run than to compile.
+    - `alone`: for code that several threads run at once.
     """
     return _Jitted(function, options, (quick, long, alone))
 
 
 def to_device(leaf: Any) -> Any:
-    """`jnp.asarray`, which for arrays of the host compiles a program of every shape: here they are copied over.
+    """`jnp.asarray` without compiling: arrays of the host are copied, where `jnp.asarray` compiles for every shape.
 
-    Within a function that is traced it is `jnp.asarray`.
+    Inside a traced function it is `jnp.asarray`.
     """
     if isinstance(leaf, np.ndarray) and not is_tracing():
-        return jax.device_put(np.array(leaf))  # a copy: whoever writes to the array later changes nothing here
+        return jax.device_put(np.array(leaf))  # a copy, so that writing to the array later changes nothing here
     return jnp.asarray(leaf)
 
 
 def all_finite(leaf: Any) -> bool:
-    """Whether all numbers of an array are finite, looked at where the array lies."""
+    """Whether all numbers of an array are finite, tested on the array's own device."""
     return bool(_all_finite(leaf))
 
 
 def available_bytes() -> int | None:
-    """Memory that is free on the default device, or None where the system does not say."""
+    """Bytes of free memory on the default device; None if the system does not tell."""
     facts = jax.devices()[0].memory_stats()
     if facts and "bytes_limit" in facts:
         return int(facts["bytes_limit"] - facts.get("bytes_in_use", 0))
@@ -99,7 +99,7 @@ def available_bytes() -> int | None:
 
 
 class _Jitted:
-    """A compiled function that may also be called while another one is traced, whose options then hold for both."""
+    """A compiled function that may also be called while another one is traced; the outer options then hold for both."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], told: tuple[bool, bool, bool]) -> None:
         functools.update_wrapper(self, function)
@@ -121,7 +121,7 @@ class _Jitted:
 
 
 def is_tracing(*arguments: Any) -> bool:
-    """Whether a call is part of a larger one: of a derivative or a batch, or recorded for a compiler."""
+    """Whether a call is part of a larger computation: a derivative, a batch, or a trace for the compiler."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
         return True
     return isinstance(lax.stop_gradient(_ZERO), jax.core.Tracer)  # known numbers are recorded too

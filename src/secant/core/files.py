@@ -1,4 +1,4 @@
-"""Files and directories that are written whole or not at all: a kill or a full disk leaves what was there before."""
+"""Files and directories written whole or not at all: after a kill or on a full disk the old content is still there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A hidden file beside `path`, with its ending, which takes its place on the disk when the block ends well."""
+    """A hidden file beside `path`, with the same ending. It replaces `path` when the block ends well."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".partial-", suffix=path.suffix)
     os.close(handle)
     partial = Path(name)
@@ -26,7 +26,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Writes bytes in the place of whatever has that name."""
+    """Writes bytes to a file, replacing any old content."""
     with replacing(path) as partial:
         partial.write_bytes(content)
 
@@ -39,9 +39,9 @@ def flush(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing_directory(target: Path) -> Iterator[Path]:
-    """A hidden directory beside `target`, which takes its place when the block ends well.
+    """A hidden directory beside `target`. It replaces `target` when the block ends well.
 
-    What stood there before is removed once the new one stands; if that fails it is put back.
+    The old directory is removed once the new one is in place; if that fails the old one is put back.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".partial"))

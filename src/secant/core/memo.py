@@ -1,4 +1,4 @@
-"""Functions made of functions, made once: so that what was compiled for them is found again."""
+"""A cache for functions that make functions, so that compiled code is found again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Made = TypeVar("Made")
 
 
 def kept(make: Callable[..., Made]) -> Callable[..., Made]:
-    """Remembers what `make` gave for its last arguments; for those without a hash it is made anew."""
+    """Remembers the results of `make` for its latest arguments. Arguments without a hash are made anew each time."""
     remembered = functools.lru_cache(maxsize=32)(make)
 
     @functools.wraps(make)

@@ -1,4 +1,4 @@
-"""The compiled programs that a process keeps."""
+"""A limit on the compiled programs that a process keeps."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import gc
 import sys
 
 LIMIT = 500
-"""So many programs a process keeps that does one task after the other."""
+"""How many programs a process keeps that does one task after the other."""
 
 
 class _Made:
-    """Counts the programs made since it began, or was set back."""
+    """Counts the programs compiled since its start or its last reset."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -24,14 +24,14 @@ _made = _Made()
 
 
 def forget_programs(beyond: int = LIMIT) -> bool:
-    """Has JAX forget what it has compiled, if that is more than `beyond` programs since the last time.
+    """Makes JAX forget its compiled programs, if there are more than `beyond` since the last time.
 
-    JAX keeps the last 2,048 programs with their texts, megabytes each, and the more there are, the longer a new one
-    takes to write. A process that does many tasks, each with programs of its own, calls this after each. The first
-    call begins to count; without JAX it does nothing.
+    JAX keeps the last 2,048 programs with their texts, megabytes each. The more there are, the longer a new program
+    takes to write. A process that does many tasks, each with programs of its own, calls this after each task. The
+    first call begins to count; without JAX it does nothing.
 
     Returns:
-        Whether they are forgotten.
+        Whether the programs are forgotten.
     """
     if (jax := sys.modules.get("jax")) is None:
         return False
@@ -42,5 +42,5 @@ def forget_programs(beyond: int = LIMIT) -> bool:
         return False
     _made.number = 0
     jax.clear_caches()
-    gc.collect()  # programs and their texts know each other
+    gc.collect()  # programs and their texts refer to each other
     return True

@@ -1,4 +1,4 @@
-"""Progress as a small swappable object."""
+"""Progress of a run, reported to a small object that you can replace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class Progress(Protocol):
-    """What a long run tells its caller."""
+    """The calls by which a long run reports its progress."""
 
     def start(self, label: str, total: int) -> None:
         """A run of `total` steps begins."""
@@ -36,10 +36,10 @@ class Silent:
 
 
 class Bar:
-    """A bar in the terminal, drawn by rich; nothing where the output is a file.
+    """A bar in the terminal, drawn by rich; nothing is drawn if the output is a file.
 
     Args:
-        console: one of rich; by default that of the error output.
+        console: a console of rich; by default the console of the error output.
         unit: what is counted, in words.
 
     Example:
@@ -83,7 +83,7 @@ class Bar:
         self._bar.update(self._task, completed=done, note=note)
 
     def close(self) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -103,5 +103,5 @@ def reporting(progress: Progress) -> Iterator[None]:
 
 
 def resolve(progress: Progress | None) -> Progress:
-    """The given reporter, or the surrounding block's, or silence."""
+    """The given reporter, or else the reporter of the surrounding block, or a silent one."""
     return progress or _ambient.get() or Silent()

@@ -1,4 +1,4 @@
-"""What every measurement asks of its arguments, checked before anything is computed."""
+"""Checks of the arguments that all measurements share: shapes, types, losses, and functions that mix samples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from secant.models.entrance import settle
 
 
 def samples_in(caller: str, x: Any, name: str = "x") -> int:
-    """How many samples a batch holds: the common leading length of its arrays."""
+    """The number of samples in a batch: the common leading length of its arrays."""
     leaves = jax.tree.leaves(x)
     lengths = {jnp.shape(leaf)[0] if jnp.ndim(leaf) else None for leaf in leaves}
     if len(lengths) != 1 or None in lengths:
@@ -35,7 +35,7 @@ def samples_in(caller: str, x: Any, name: str = "x") -> int:
 
 
 def outputs_of(caller: str, f: Function, params: Params, x: Any, name: str = "x") -> jax.ShapeDtypeStruct:
-    """Shape and type of `f(params, x)`, with every argument checked; nothing is computed."""
+    """Shape and type of `f(params, x)`. Checks every argument and computes nothing."""
     real_parameters(caller, params)
     count = samples_in(caller, x, name)
     settle(f, params, x)
@@ -68,7 +68,7 @@ def outputs_of(caller: str, f: Function, params: Params, x: Any, name: str = "x"
 
 
 def _takes_inputs_first(f: Function, params: Params, x: Any, count: int) -> bool:
-    """Whether `f(x, params)` gives one row of floating-point numbers a sample."""
+    """Whether `f(x, params)` gives one row of floating-point numbers for each sample."""
     try:
         outputs = _shapes(f)(x, params)
     except Exception:
@@ -79,17 +79,17 @@ def _takes_inputs_first(f: Function, params: Params, x: Any, count: int) -> bool
 
 @kept
 def _shapes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Shapes and types of what a function returns; for shapes it has seen, without evaluating it again."""
-    # A function of its own, since one without a hash cannot be compiled.
+    """Shapes and types of what a function returns. Known input shapes do not evaluate the function again."""
+    # The lambda is needed because JAX cannot compile a function without a hash.
     shapes: Callable[..., Any] = jax.jit(lambda *arguments: function(*arguments)).eval_shape
     return shapes
 
 
 def real_parameters(caller: str, params: Params) -> None:
-    """Refuses parameters that have no real derivative."""
+    """Raises an error if parameters have no real derivative."""
     leaves = jax.tree.leaves_with_path(params)
     if not leaves:
-        raise ValueError(f"{caller}: `params` holds no array.")
+        raise ValueError(f"{caller}: `params` holds no array. Pass the parameters of `f`.")
     for path, leaf in leaves:
         dtype = jnp.result_type(leaf)
         if not jnp.issubdtype(dtype, jnp.floating):
@@ -101,7 +101,7 @@ def real_parameters(caller: str, params: Params) -> None:
 
 
 def scalar_loss(caller: str, loss: Callable[..., Any], outputs: jax.ShapeDtypeStruct, y: Any) -> None:
-    """Refuses a loss that is not one real number."""
+    """Raises an error if the loss is not one real number."""
     value = _shapes(loss)(outputs, y)
     if not isinstance(value, jax.ShapeDtypeStruct) or value.shape != ():
         got = getattr(value, "shape", value)
@@ -115,7 +115,7 @@ def scalar_loss(caller: str, loss: Callable[..., Any], outputs: jax.ShapeDtypeSt
 
 
 def squared_curvature(caller: str, loss: Loss | str, outputs: Any) -> float:
-    r"""The number $c$ of a squared loss, $\partial^2 L/\partial f \partial f = c\, I$; refuses any other loss."""
+    r"""The number $c$ of a squared loss, $\partial^2 L/\partial f \partial f = c\, I$. Any other loss is an error."""
     found = get_loss(loss)
     c = found.curvature(outputs)
     if c is None:
@@ -127,39 +127,41 @@ def squared_curvature(caller: str, loss: Loss | str, outputs: Any) -> float:
 
 
 def finite_results(caller: str, *results: Array) -> None:
-    """Refuses to hand out what is not finite, where that can be seen."""
+    """Raises an error if a result is not finite. Traced results have no numbers yet and pass."""
     if not is_traced(results) and not all(map(_is_finite, results)):
         raise FloatingPointError(
-            f"{caller}: the result is not finite. Are the parameters, the data and the loss finite?"
+            f"{caller}: the result is not finite. Check that the parameters, the data and the loss are finite."
         )
 
 
 def _is_finite(result: Any) -> bool:
-    """Whether all numbers are finite; on a processor, where it costs no copy, without a program of every shape."""
+    """Whether all numbers are finite. On a CPU numpy looks, without a copy and without a program for every shape."""
     if jax.default_backend() == "cpu":
         return bool(np.isfinite(np.asarray(result)).all())
     return all_finite(result)
 
 
 def squared_norm(tree: Any) -> float:
-    """The sum of the squares of all numbers; on a processor without a program of every shape."""
+    """The sum of the squares of all numbers. On a CPU numpy adds them, without a program for every shape."""
     square = (lambda a: np.sum(np.square(a))) if jax.default_backend() == "cpu" else (lambda a: jnp.vdot(a, a))
     return sum(float(square(leaf)) for leaf in jax.tree.leaves(tree))
 
 
 def matching_targets(caller: str, outputs: jax.ShapeDtypeStruct, y: Any) -> None:
-    """Refuses targets that have another number of samples than the outputs."""
+    """Raises an error if targets and outputs have different numbers of samples."""
     if samples_in(caller, y, "y") != outputs.shape[0]:
         raise ValueError(
-            f"{caller}: `y` has {samples_in(caller, y, 'y')} samples and `x` has {outputs.shape[0]}. They must agree."
+            f"{caller}: `y` has {samples_in(caller, y, 'y')} samples and `x` has {outputs.shape[0]}. "
+            "Pass one target row for each input row."
         )
 
 
 def refuse_mixing(caller: str, f: Function, params: Params, x: Any) -> None:
-    """Refuses a function whose output for one sample depends on the others (batch normalisation).
+    """Raises an error if the output for one sample depends on other samples, as with batch normalisation.
 
-    Compares the outputs of the batch with those of its first half alone, and looks for derivatives of those in the
-    other half. Inside a function that is being compiled there is nothing to compare, and nothing is refused.
+    The check compares the first half of the outputs with the outputs of the first half alone. It also looks for
+    derivatives of the first outputs in the second half of the inputs. While a function is being compiled there are no
+    numbers to compare, and every function passes.
     """
     count = samples_in(caller, x)
     if count < 2 or is_traced(params, x):
@@ -188,8 +190,8 @@ def _treats_samples_alone(f: Function) -> Callable[[Params, Any], Array]:
         alone = f(params, jax.tree.map(lambda a: a[:half], x))
         slack = 1e4 * jnp.finfo(whole.dtype).eps * jnp.maximum(jnp.max(jnp.abs(whole)), 1.0)
         same = jnp.all(jnp.abs(whole - alone) <= slack) | ~jnp.all(jnp.isfinite(whole))
-        # Where samples are treated alone, these derivatives are not small but zero.
-        # Numbers without a pattern; random ones would be most of the program.
+        # If every sample is treated alone, these derivatives are exactly zero, not merely small.
+        # The weights have no pattern; random numbers would be most of the program.
         weights = jnp.cos(jnp.arange(1.0, 1.0 + whole.size) ** 2).reshape(whole.shape).astype(whole.dtype)
         others = [signal[half:] for signal in pull(weights)]
         silent = [jnp.all((signal == 0) | ~jnp.isfinite(signal)) for signal in others]

@@ -2,15 +2,15 @@ r"""The largest Hessian eigenvalues of a loss over many samples, by two short cu
 
 *Coordinates.* With fewer samples than input features and a dense first layer $z = s X W$, the Hessian acts only on
 weights in the span of the data, $W = X^\top B$. There $\dot z = s K B$ with the Gram matrix $K = X X^\top$, and the
-image is $B' = s \dot\delta$ with the signal $\dot\delta$ that comes back to $z$. So the inputs are multiplied once, for
-$K$, and each product needs one multiplication with $K$ in place of two with $X$. The inner product is
+image is $B' = s \dot\delta$ with the signal $\dot\delta$ that comes back to $z$. The inputs are multiplied once, to
+form $K$. Each product then needs one multiplication with $K$ instead of two with $X$. The inner product is
 $\mathrm{tr}\, B^\top K B'$.
 
-*Start.* The leading eigenvectors of the Gauss-Newton matrix $J^\top \ell'' J$ of every fourth sample lie close to those
-of the Hessian of all, and cost little: they are $J^\top \ell'' a$ for the leading eigenvectors $a$ of
-$J J^\top \ell''$, which are searched among the outputs.
+*Start.* The search starts at the leading eigenvectors of the Gauss-Newton matrix $J^\top \ell'' J$ of every fourth
+sample, which lie close to those of the full Hessian. They cost little: they are $J^\top \ell'' a$ for the leading
+eigenvectors $a$ of $J J^\top \ell''$, and the search for $a$ takes place among the outputs.
 
-Both are exact: the first is a change of coordinates, the second only where the search begins.
+Both short cuts are exact: the first changes coordinates, and the second only chooses where the search begins.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from secant.nets.reduction import first_dense, is_reducible
 from secant.nets.taps import observe
 
 FEWEST = 128
-"""With fewer samples the short cuts are longer than the way."""
+"""With fewer samples the short cuts take longer than the direct search."""
 
 STRIDE = 4
-"""The search begins with every so many samples."""
+"""The search begins with one sample in this many."""
 
 ROUGH = 0.002
-"""Relative error of the eigenvalues before all samples are looked at."""
+"""Relative error of the eigenvalues on these few samples, before the search goes on with all."""
 
 
 def has_short_cut(f: Any, x: Any) -> bool:
@@ -62,7 +62,7 @@ def search_in_span(f: Any, loss: Callable[..., Array]) -> Callable[..., Any]:
 
 
 def _lift(net: Network, params: Any, x: Array, row: Array) -> Any:
-    r"""A vector in the span of the data as a vector of parameters: $V = X^\top B$ for the first layer."""
+    r"""Turns a vector in the span of the data into a vector of parameters: $V = X^\top B$ for the first layer."""
     weight, others, _ = split_first(net, params, x.shape[1])
     first = len(x) * weight.shape[1]
     rest = ravel_pytree(others)[1](row[first:])
@@ -103,7 +103,7 @@ def split_first(net: Network, params: Any, features: int) -> tuple[Array, Any, f
 
 
 def with_first(net: Network, others: Any, weight: Array) -> Any:
-    """All parameters, from those that are not the first layer's weight, and it."""
+    """All parameters, put together from the first layer's weight and the others."""
     found = first_dense(net)
     assert found is not None
     node: Any = others
@@ -130,7 +130,7 @@ class _Span:
         self.unravel = ravel_pytree(others)[1]
         self.at = (drive, others)
         self.loss = lambda outputs: loss(outputs, y)
-        # The first layer itself sees nothing: what it would have said is given, and perturbed, at its output.
+        # The first layer itself sees nothing: its output is given, and perturbed, from outside.
         nothing, unused = jnp.zeros((self.samples, 1), drive.dtype), jnp.zeros((1, self.width), drive.dtype)
 
         def outputs(z: Array, others: Any) -> Array:
@@ -150,7 +150,7 @@ class _Span:
         return product
 
     def leading_gauss_newton(self, k: int, key: PRNGKeyArray) -> Array:
-        """The `k` leading eigenvectors of the Gauss-Newton matrix, roughly, searched among the outputs."""
+        """Approximations of the `k` leading eigenvectors of the Gauss-Newton matrix, searched among the outputs."""
         outputs, push = jax.linearize(self.outputs, *self.at)
         pull = jax.linear_transpose(push, *self.at)
         bend = jax.linearize(jax.grad(self.loss), outputs)[1]
@@ -167,7 +167,7 @@ class _Span:
         limits: Any = {"tol": ROUGH, "rounds": 4 * k + 8, "min_rounds": 2 * k + 5}
         found = metric_lanczos(jax.vmap(tangent_kernel), jax.vmap(bent), start, k, **limits).vectors
         bent_most = jax.vmap(bent)(found)
-        # A loss that is linear in the outputs bends nothing: any direction of the Jacobian will do.
+        # A loss that is linear in the outputs has no curvature in them: any direction of the Jacobian will do.
         something = jnp.any(bent_most != 0, axis=1, keepdims=True)
         return jax.vmap(lambda row: self.row(*pull(row.reshape(outputs.shape))))(
             jnp.where(something, bent_most, random)
@@ -189,7 +189,7 @@ def with_inner(kernel: Float[Array, "m n"], rows: Float[Array, "b p"], n: int, w
 
 
 def _of_every_sample(rows: Array, few: _Span, every: _Span) -> tuple[Array, Array]:
-    """Vectors over some samples as vectors over all, zero where the others are, and their image under the metric."""
+    """Vectors over some samples as vectors over all samples, filled up with zeros, and their image under the metric."""
     b = rows.shape[0]
     known = rows[:, : few.first].reshape(b, few.samples, few.width)
     spread = jnp.zeros((b, every.samples, every.width), rows.dtype).at[:, ::STRIDE].set(known)

@@ -1,4 +1,4 @@
-"""The loss, direction by direction of the tangent kernel, and what the kernel says about convergence."""
+"""The loss split over the eigendirections of the tangent kernel, and what the kernel guarantees about convergence."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class LossSplit(NamedTuple):
     r"""A squared loss over the kernel's eigendirections, $L = \sum_i \frac c2 \langle f - y, u_i\rangle^2$.
 
     Attributes:
-        eigenvalues: of the kernel, largest first.
-        directions: its eigenvectors $u_i$ as columns, in the same order.
-        parts: the loss along each; they add up to the loss.
+        eigenvalues: eigenvalues of the kernel, largest first.
+        directions: eigenvectors $u_i$ of the kernel as columns, in the same order.
+        parts: the loss along each eigenvector; the parts add up to the loss.
     """
 
     eigenvalues: Float[Array, " m"]
@@ -36,7 +36,7 @@ class LossSplit(NamedTuple):
         return _added(self.parts, *slice(None, s).indices(len(self.parts))[:2])
 
     def beyond(self, s: int) -> Float[Array, ""]:
-        """The loss in all others."""
+        """The loss in all directions but the first `s`."""
         return _added(self.parts, *slice(s, None).indices(len(self.parts))[:2])
 
 
@@ -46,7 +46,7 @@ def loss_split(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) ->
 
     Args:
         f: any `f(params, x)` that treats each sample alone.
-        params: where.
+        params: the parameters to evaluate at.
         x: inputs, one row a sample.
         y: targets.
         loss: a squared [`Loss`][secant.losses.Loss], or its name.
@@ -66,7 +66,7 @@ class Convergence(NamedTuple):
         largest: $\lambda_{\max}(K)$.
         mu: $c\,\lambda_{\min}(K)$.
         ratio: $\|\nabla L\|^2 / (2 L)$, which is at least `mu`; NaN at zero loss.
-        rate: factor by which the loss is sure to fall in a step of size $1/(c\,\lambda_{\max})$ of a fixed kernel.
+        rate: with a fixed kernel, a step of size $1/(c\,\lambda_{\max})$ multiplies the loss by at most this factor.
     """
 
     smallest: Float[Array, ""]
@@ -82,7 +82,7 @@ def convergence(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -
 
     Args:
         f: any `f(params, x)` that treats each sample alone.
-        params: where.
+        params: the parameters to evaluate at.
         x: inputs, one row a sample.
         y: targets.
         loss: a squared [`Loss`][secant.losses.Loss], or its name.
@@ -106,7 +106,7 @@ def _residual(caller: str, f: Function, params: Params, x: Any, y: Any, loss: Lo
     matching_targets(caller, outputs, y)
     if jnp.shape(y) != outputs.shape:
         raise ValueError(
-            f"{caller}: `y` has shape {jnp.shape(y)} and the outputs have {outputs.shape}. They must agree."
+            f"{caller}: `y` has shape {jnp.shape(y)} and the outputs have {outputs.shape}. Pass targets of that shape."
         )
     c = squared_curvature(caller, loss, np.zeros(outputs.shape))
     residual = _compiled_residual(f)(params, x, y)
@@ -114,7 +114,7 @@ def _residual(caller: str, f: Function, params: Params, x: Any, y: Any, loss: Lo
     return residual, c
 
 
-# What follows is compiled as a whole: operation by operation, each would be compiled for every size.
+# Each function below is compiled as a whole. Run one by one, all its operations would be compiled for every size.
 
 
 @kept

@@ -1,7 +1,7 @@
 r"""First and second derivatives of all neurons of a small tanh network on a graph, written out.
 
-For what a Hessian is made of: block by block between the weights of two layers, and neuron by neuron of those that the
-output reads. The output, the last neuron, is linear.
+They show what a Hessian is made of: block by block between the weights of two layers, and neuron by neuron for the
+neurons that the output reads. The output is the last neuron and is linear.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _norm = partial(np.linalg.norm, ord=2)
 
 
 class Neurons(NamedTuple):
-    """Pre-activations of all neurons but the inputs, in the order of the graph, and their derivatives in the weights.
+    """Pre-activations of all neurons but the inputs, in the order of the graph, and their derivatives by the weights.
 
     Attributes:
         weights: the parameters as one vector.
         sums: pre-activations.
-        slopes: their gradients.
-        bends: their Hessians.
+        slopes: gradients of the pre-activations.
+        bends: Hessians of the pre-activations.
     """
 
     weights: Float[np.ndarray, " p"]
@@ -39,11 +39,11 @@ class Neurons(NamedTuple):
 
 
 def neurons(graph: Graph, params: Params, x: Float[Array, "1 inputs"]) -> Neurons:
-    """All derivatives by automatic differentiation.
+    """First and second derivatives of all pre-activations, by automatic differentiation.
 
     Args:
-        graph: of the network.
-        params: its parameters, as [`dag`][secant.nets.dag] has them.
+        graph: the graph of the network.
+        params: its parameters, in the form that [`dag`][secant.nets.dag] uses.
         x: one input.
     """
     net = nets.dag(graph, "tanh")
@@ -74,9 +74,10 @@ def block_norms(hessian: Float[np.ndarray, "p p"], graph: Graph) -> Float[np.nda
 
 
 def read_slopes(graph: Graph, found: Neurons) -> Float[np.ndarray, " layers"]:
-    """Norm of the slopes of what the output reads in each layer's weights, over the root of its in-degree.
+    """For each layer, the norm of the gradients that the neurons read by the output have in the layer's weights.
 
-    As large as the block of that layer with the last.
+    The norm is divided by the root of the output's in-degree. It is then as large as the Hessian's block between that
+    layer and the last.
     """
     *_, output = graph.incoming()
     read = output.sources[output.sources >= graph.inputs] - graph.inputs  # inputs have no slope
@@ -87,11 +88,12 @@ def read_slopes(graph: Graph, found: Neurons) -> Float[np.ndarray, " layers"]:
 def first_block_norms(graph: Graph, found: Neurons) -> tuple[float, float]:
     r"""Norm of the first layer's block of the output's Hessian, as a sum of $\partial f/\partial f_u\,D^2f_u$.
 
-    Over all neurons $u$, with two readings of the derivative: along all paths from the neuron to the output, by which a
-    path counts once for every neuron on it, and directly, by a weight of the output, which is right.
+    The sum runs over all neurons $u$, and the derivative can be read in two ways. The total derivative follows all
+    paths from the neuron to the output; a path then counts once for every neuron on it. The direct derivative takes
+    only the output's own weight, and is right.
 
     Returns:
-        With total and with direct derivatives.
+        The norm with total and the norm with direct derivatives.
     """
     first, f = slice(layer_ends(graph)[0]), np.tanh(found.sums)
     slope, bend = 1 - f**2, -2 * f * (1 - f**2)

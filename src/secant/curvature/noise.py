@@ -1,7 +1,7 @@
-r"""Gradient noise: the covariance of what a batch says about the gradient.
+r"""Gradient noise: the covariance of a batch's estimate of the gradient.
 
 A batch of $B$ samples estimates the gradient $\bar g$ of the loss by the mean $g_B$ of its gradients. With
-$\Sigma = \frac1n\sum_i (g_i - \bar g)(g_i - \bar g)^\top$ its covariance is
+$\Sigma = \frac1n\sum_i (g_i - \bar g)(g_i - \bar g)^\top$ the covariance of $g_B$ is
 
 | batches | covariance of $g_B$ |
 |---|---|
@@ -9,9 +9,9 @@ $\Sigma = \frac1n\sum_i (g_i - \bar g)(g_i - \bar g)^\top$ its covariance is
 | `fixed`: $B$ different samples | $\frac1B\frac{n - B}{n - 1}\,\Sigma$ |
 | `bernoulli`: every sample with probability $B/n$ | $\frac1B(1 - \frac Bn)\,\frac1n\sum_i g_ig_i^\top$ |
 
-The last, where the sum is divided by $B$ all the same, is not centred: the size of the batch varies too. None of them
-is ever written out: $\Sigma$ has the non-zero eigenvalues of the Gram matrix of the centred gradients over $n$, and a
-product with it costs a forward and a backward pass.
+In the last row the sum is divided by $B$ although the size of the batch varies, and the covariance is therefore not
+centred. None of these matrices is ever written out. The non-zero eigenvalues of $\Sigma$ are those of the Gram matrix
+of the centred gradients over $n$. A product with $\Sigma$ costs a forward and a backward pass.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ from secant.models.entrance import takes_models
 from secant.theory.noise.mean_square import Sampling
 
 AT_ONCE = 400
-"""Samples up to which the Gram matrix is solved at once; beyond, its largest eigenvalues are searched."""
+"""Up to this many samples all eigenvalues of the Gram matrix are computed; beyond, only the largest are searched."""
 
 
 @dataclass(frozen=True, eq=False)
 class GradientNoise(Operator):
     r"""The covariance of a batch gradient, as an [`Operator`][secant.linalg.Operator] on parameters.
 
-    `mv`, `density` and the other methods are those of any operator. `top` and `trace` are exact, from per-sample
-    gradients that are never written out.
+    `mv`, `density` and the other methods are those of any operator. `top` and `trace` are exact. They come from
+    per-sample gradients, which are never written out.
 
     Attributes:
         f: the function.
         loss: its loss.
-        centred: whether the mean is subtracted; with batches by coins it is not.
-        scale: what $\frac1n\sum$ is multiplied with.
+        centred: whether the mean is subtracted; for `bernoulli` batches it is not.
+        scale: the factor before $\frac1n\sum$.
     """
 
     f: Any = None
@@ -77,36 +77,36 @@ class GradientNoise(Operator):
         r"""$\mathrm{tr}\,\Sigma = \frac1n\sum_i|g_i - \bar g|^2 = E|g_B - \bar g|^2$, exactly.
 
         Args:
-            probes: not needed, since no random vector is.
-            key: likewise.
+            probes: not used, because the trace needs no random vectors.
+            key: not used either.
         """
         squares, square = self._squares()
         return Estimate(self.scale * max(0.0, float(squares.mean()) - self.centred * square), 0.0)
 
     def squares(self) -> Float[Array, " n"]:
-        """Squared lengths of the per-sample gradients, at the price of one gradient for Secant's own networks."""
+        """Squared lengths of the per-sample gradients. For Secant's own networks they cost as much as one gradient."""
         return self._lengths().squares
 
     def mean(self) -> Params:
-        """The gradient of the loss, which is the mean of those of the samples."""
+        """The gradient of the loss, which is the mean of the per-sample gradients."""
         return self._lengths().mean
 
     def noise_scale(self) -> float:
-        r"""$\mathrm{tr}\,\Sigma/|\bar g|^2$: for `batch=None` the batch size at which noise and gradient are as large.
+        r"""The noise scale $\mathrm{tr}\,\Sigma/|\bar g|^2$; infinite where the gradient is zero.
 
-        Infinite where the gradient is zero.
+        For `batch=None` it is the batch size at which the noise is as large as the gradient.
         """
         squares, square = self._squares()
         trace = self.scale * max(0.0, float(squares.mean()) - self.centred * square)
         return trace / square if square > 0 else float("inf")
 
     def sample(self, key: PRNGKeyArray) -> Params:
-        r"""A draw from $N(0, \Sigma)$, exactly: $\frac1{\sqrt n}\sum_i \xi_i(g_i - \bar g)$ from $n$ normal numbers.
+        r"""An exact draw from $N(0, \Sigma)$: $\frac1{\sqrt n}\sum_i \xi_i(g_i - \bar g)$ with normal $\xi_i$.
 
-        It costs one backward pass, and no root of a matrix.
+        It costs one backward pass and takes no root of a matrix.
 
         Args:
-            key: of the draw.
+            key: the random key of the draw.
         """
         return _sampled(self.f, self.loss, self.centred)(self.data, key)
 
@@ -115,7 +115,7 @@ class GradientNoise(Operator):
         return compiled_lengths(self.f, self.loss)(params, x, y)
 
     def _squares(self) -> tuple[np.ndarray, float]:
-        """Squared lengths of all gradients and of their mean, refused where they are not finite."""
+        """Squared lengths of all gradients and of their mean. Lengths that are not finite are an error."""
         found = self._lengths()
         finite_results("gradient_noise", found.squares)
         squares = np.asarray(found.squares, float)
@@ -134,22 +134,26 @@ def gradient_noise(
     sampling: Sampling = "iid",
     memory: int = MEMORY,
 ) -> GradientNoise:
-    r"""The covariance of per-sample gradients, $\Sigma$, or that of the gradient of a batch.
+    r"""The covariance $\Sigma$ of per-sample gradients, or the covariance of the gradient of a batch.
 
     The gradient of a sample is $g_i = n\,\partial L/\partial f_i\cdot\partial f_i/\partial\theta$, so that their mean
-    is the gradient of the loss, sums as well as means. `top(k)` is exact, from the $n \times n$ Gram matrix, which for
-    Secant's own networks is a sum over layers; `trace()` costs one gradient; `mv(v)` and `sample(key)` a pass or two.
-    Memory is that of $n^2$ and the parameters, never of $n$ gradients.
+    is the gradient of the loss, for losses that sum and for losses that average.
+
+    - `top(k)` is exact. It uses the $n \times n$ Gram matrix, which for Secant's own networks is a sum over layers.
+    - `trace()` costs one gradient.
+    - `mv(v)` and `sample(key)` cost a pass or two.
+
+    Memory holds $n^2$ numbers and the parameters, never $n$ gradients.
 
     Args:
-        f: any `f(params, x)` that treats each sample alone, or a model, which takes the place of `params` as well
+        f: any `f(params, x)` that treats each sample alone, or a model, which replaces `f` and `params`
             ([`model`][secant.models.model]).
-        params: where.
+        params: the parameters to evaluate at.
         x: inputs, one row a sample.
         y: targets, one row a sample.
         loss: a [`Loss`][secant.losses.Loss], its name, or any scalar function of outputs and targets that is a sum over
             samples.
-        batch: samples a batch; by default $\Sigma$ itself, which is that of one sample.
+        batch: samples a batch; by default one, with covariance $\Sigma$ itself.
         sampling: `iid` (with replacement), `fixed` (without) or `bernoulli` (every sample by itself).
         memory: bytes that a Gram matrix may take beside itself.
 
@@ -193,10 +197,10 @@ def gradient_noise(
 
 
 def batch_law(caller: str, n: int, batch: int | None, sampling: str) -> tuple[float, bool]:
-    """What the covariance of a batch gradient is multiplied with, and whether it is centred.
+    """The factor of the covariance of a batch gradient, and whether the covariance is centred.
 
     Args:
-        caller: who asks, for errors.
+        caller: the name that errors begin with.
         n: samples.
         batch: samples a batch; None for one sample.
         sampling: `iid`, `fixed` or `bernoulli`.
@@ -222,7 +226,7 @@ def _less_mean(values: Array, centred: bool) -> Array:
 
 
 def _spread(c: Array, values: Array) -> Array:
-    """A number a sample, times the weights of its outputs."""
+    """One number for each sample, times the weights of the sample's outputs."""
     return c * values.reshape(-1, *(1,) * (c.ndim - 1))
 
 
@@ -256,7 +260,7 @@ def _mixed(f: Function, loss: NamedLoss) -> Callable[..., Params]:
 
 @kept
 def _mixed_each(f: Function, loss: NamedLoss) -> Callable[..., Params]:
-    """The same for every row of mixtures."""
+    """As `_mixed`, for every row of a table of `mix`."""
     mixed = _mixed(f, loss)
     return jit(lambda params, x, y, rows: jax.vmap(lambda mix: mixed(params, x, y, mix))(rows))
 
@@ -300,10 +304,10 @@ def _search(f: Function, loss: NamedLoss, centred: bool, memory: int) -> Callabl
         finite_results("gradient_noise.top", matrix)
         inner = np.asarray(matrix)
         values, vectors = gram_top(inner, k, centred, tol)
-        # Where fewer directions have noise than are asked for, the others are found by products.
+        # If fewer directions have noise than are asked for, products find the others.
         rounding = 10 * float(np.finfo(inner.dtype).eps) * float(values[0])
         found = len(values) == k and bool(values[-1] > len(inner) * rounding)
-        # The vectors that they are multiplied out to have length 1.
+        # The vectors that result have length 1.
         rows = vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))[:, None]
         error = to_device(np.full(len(values), scale * rounding / len(inner)))
         values = to_device(np.asarray(scale * values / len(inner)))
@@ -318,10 +322,10 @@ def gram_top(inner: Float[np.ndarray, "n n"], k: int, centred: bool, tol: float)
     """The `k` largest eigenvalues of a Gram matrix, centred or not, falling, and their eigenvectors as rows.
 
     Args:
-        inner: products of vectors.
-        k: how many; at most as many as there are vectors.
-        centred: whether their mean is subtracted first.
-        tol: relative error, where they are searched.
+        inner: the inner products of some vectors.
+        k: how many eigenvalues; at most as many as there are vectors.
+        centred: whether the mean of the vectors is subtracted first.
+        tol: relative error, if the eigenvalues are searched.
     """
     import scipy.linalg
     import scipy.sparse.linalg

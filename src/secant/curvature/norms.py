@@ -21,7 +21,7 @@ from secant.nets.network import Network
 
 
 def layer_pairs(depth: int) -> list[tuple[int, int]]:
-    """Pairs of layers, numbered from 1, each once and the lower first."""
+    """All pairs of layers, numbered from 1. Each pair comes once, the lower layer first."""
     return list(combinations_with_replacement(range(1, depth + 1), 2))
 
 
@@ -31,16 +31,16 @@ def neuron_norms(
     """Norms of the Hessians of some pre-activations in every layer; 0 where a layer has fewer neurons.
 
     Args:
-        net: that tells its pre-activations.
+        net: a network that can give its pre-activations.
         params: its weights.
         x: one input.
         start: a random vector, from which Lanczos starts.
-        neurons: how many a layer, the first ones.
+        neurons: how many neurons of each layer, counted from the first.
         steps: products with a Hessian that a norm may cost.
     """
 
     def sums(params: Params, x: Array) -> Array:
-        """Pre-activations, layer by layer, filled up with zeros to one table."""
+        """Pre-activations of all layers as one table, filled up with zeros."""
         heard = [z.reshape(-1)[:neurons] for z in net.pre_activations(params, x)]
         return jnp.stack([jnp.pad(z, (0, neurons - z.size)) for z in heard])[None]
 
@@ -53,14 +53,15 @@ def neuron_norms(
 
 
 class LayerBlocks(NamedTuple):
-    r"""The Hessian of an output, block by block, and how the last layer's blocks are made.
+    r"""The Hessian of an output, block by block, and the Jacobians that make up the last layer's blocks.
 
     Attributes:
         block: norms of the blocks between two layers, in the order of
             [`layer_pairs`][secant.curvature.norms.layer_pairs].
         slope: norms of $m^{-1/2}\,\partial f_{\mathcal S}/\partial w^{(\ell)}$ for all layers but the last, where
             $f_{\mathcal S}$ are the $m$ neurons that the output reads.
-        gap: relative difference of the products of these two with a vector, for the same layers.
+        gap: for the same layers, the relative difference between the block with the last layer and this Jacobian, each
+            multiplied with a vector.
     """
 
     block: Float[Array, " pairs"]
@@ -74,7 +75,7 @@ def layer_blocks(
     """The blocks of the Hessian of a fully connected tanh network with a linear output.
 
     Args:
-        net: that tells its pre-activations.
+        net: a network that can give its pre-activations.
         params: its weights, layer by layer.
         x: one input.
         start: a random vector, from which Lanczos starts.
@@ -100,8 +101,8 @@ def layer_blocks(
         return jnp.sqrt(spectral_norm(square, own, steps).value)
 
     def slope(layer: Array) -> Array:
-        """The norm of the Jacobian of what the output reads in one layer's weights, over the root of its number."""
-        # From the same vector as the block with the last layer, whose weights come last.
+        """Norm of the Jacobian, in one layer's weights, of the m neurons that the output reads, over the root of m."""
+        # Lanczos starts from the same vector as for the block with the last layer, whose weights come last.
         found = spectral_norm(lambda v: push(ones(pull(v)[0], layer)), start[-values.size :], steps)
         return jnp.sqrt(found.value / values.size)
 
@@ -118,13 +119,14 @@ def layer_blocks(
 def joint_norm(
     f: Function, params: Params, x: Float[Array, "1 d"], start: Float[Array, " p"], rounds: int, steps: int
 ) -> tuple[Float[Array, " k"], Float[Array, ""]]:
-    r"""Norms of the Hessians of all outputs, and that of the tensor that they make, $\sup \sum H_{ijk} v_iu_js_k$.
+    r"""Norms of the Hessians of all outputs, and the norm of the tensor they make, $\sup \sum H_{ijk} v_iu_js_k$.
 
-    By turns, from the output with the largest norm: the leading eigenvector $u$ of $\sum_k s_kH_k$ for a given $s$,
-    then $s_k \propto u^\top H_ku$, which never lowers the value.
+    The search starts at the output with the largest norm and alternates two steps. The first finds the leading
+    eigenvector $u$ of $\sum_k s_kH_k$ for a given $s$. The second sets $s_k \propto u^\top H_ku$, which never lowers
+    the value.
 
     Args:
-        f: of parameters and inputs, with several outputs.
+        f: a function of parameters and inputs with several outputs.
         params: the parameters.
         x: one input.
         start: a random vector, from which Lanczos starts.

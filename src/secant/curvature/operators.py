@@ -1,4 +1,4 @@
-"""Curvature as operators: Jacobian, Hessian, Gauss-Newton, and slices of the second derivative."""
+"""Curvature as operators: the Jacobian, the Hessian, the Gauss-Newton matrix, and slices of the second derivative."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def jacobian(f: Function, params: Params, x: Any) -> Operator:
     `J.mv(v)` costs one forward pass, `J.T.mv(u)` one backward pass.
 
     Args:
-        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
-        params: where.
+        f: any `f(params, x)`, or a model, which replaces `f` and `params` ([`model`][secant.models.model]).
+        params: the parameters to evaluate at.
         x: the batch, one row a sample.
 
     Example:
@@ -70,12 +70,12 @@ def _transposed_jacobian(f: Function) -> Any:
 def hessian(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -> Operator:
     r"""The Hessian of the loss, $H = \partial^2 L(f(\theta, X), Y) / \partial\theta^2$.
 
-    The gradient is linearised once; each product then costs about one forward and one backward pass. For Secant's own
-    networks with a dense first layer, on fewer samples than features, `top` searches in the span of the data.
+    The gradient is linearised once; each product then costs about one forward and one backward pass. `top` searches in
+    the span of the data for Secant's own networks with a dense first layer and fewer samples than features.
 
     Args:
-        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
-        params: where.
+        f: any `f(params, x)`, or a model, which replaces `f` and `params` ([`model`][secant.models.model]).
+        params: the parameters to evaluate at.
         x: inputs, one row a sample.
         y: targets, one row a sample.
         loss: a [`Loss`][secant.losses.Loss], its name, or any scalar function of outputs and targets.
@@ -112,7 +112,7 @@ def _hessian(f: Function, loss: Loss) -> Any:
 def gauss_newton(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -> Operator:
     r"""The Gauss-Newton matrix $G = J^\top \nabla_f^2 L\, J$: the Hessian without the network's own curvature.
 
-    For a squared loss with $\nabla_f^2 L = c I$ it shares its non-zero eigenvalues with $c$ times the tangent kernel.
+    For a squared loss with $\nabla_f^2 L = c I$, $G$ has the same non-zero eigenvalues as $c$ times the tangent kernel.
     """
     outputs = outputs_of("gauss_newton", f, params, x)
     matching_targets("gauss_newton", outputs, y)
@@ -141,15 +141,15 @@ def second_derivative(f: Function, params: Params, x: Any, v: Float[Array, "n *k
     The tensor $Q$ of outputs x parameters x parameters is never formed: a product costs what a Hessian product costs.
 
     Args:
-        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
-        params: where.
+        f: any `f(params, x)`, or a model, which replaces `f` and `params` ([`model`][secant.models.model]).
+        params: the parameters to evaluate at.
         x: the batch.
         v: one weight an output, in the shape of `f(params, x)`.
     """
     outputs = outputs_of("second_derivative", f, params, x)
     if jnp.shape(v) != outputs.shape:
         raise ValueError(
-            f"second_derivative: `v` has shape {jnp.shape(v)} and the outputs have {outputs.shape}. They must agree."
+            f"second_derivative: `v` has shape {jnp.shape(v)} and the outputs have {outputs.shape}. Use that shape."
         )
     if jnp.iscomplexobj(v):
         raise TypeError(f"second_derivative: `v` must hold real numbers, got {jnp.result_type(v)}.")
@@ -171,11 +171,12 @@ def _second_derivative(f: Function) -> Any:
 def output_hessian(f: Function, params: Params, x: Any, output: tuple[int, ...] | int = 0) -> Operator:
     r"""The Hessian of one output, $\partial^2 f_\alpha / \partial\theta^2$.
 
-    Its spectral norm, `output_hessian(...).top(1, which="magnitude")`, falls with width where a network turns linear.
+    In networks that become linear with width, its spectral norm falls with width. The norm is
+    `output_hessian(...).top(1, which="magnitude")`.
 
     Args:
-        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
-        params: where.
+        f: any `f(params, x)`, or a model, which replaces `f` and `params` ([`model`][secant.models.model]).
+        params: the parameters to evaluate at.
         x: the batch; only the sample asked for is evaluated.
         output: `sample`, or `(sample, component)` for several outputs.
     """

@@ -1,10 +1,11 @@
 r"""Per-sample gradients without writing them out: their Gram matrix, their lengths, their mean.
 
 The gradient of a sample is $g_i = n\,\partial L/\partial f_i \cdot \partial f_i/\partial\theta$, so that their mean is
-the gradient of the loss, however it is normalised. With the weights $c_i = n\,\partial L/\partial f_i$ held fixed,
-$g_i$ is the gradient of one number a sample, $c_i \cdot f(x_i)$: what is known about tangent kernels is known about the
-Gram matrix $g_i \cdot g_j$. For Secant's own networks both come layer by layer from what a parameter saw and what came
-back to it; for any other function from blocks of gradients.
+the gradient of the loss, however the loss is normalised. With the weights $c_i = n\,\partial L/\partial f_i$ held
+fixed, $g_i$ is the gradient of one number for each sample, $c_i \cdot f(x_i)$. The Gram matrix $g_i \cdot g_j$ is
+therefore a tangent kernel. For Secant's own networks Gram matrix and lengths are computed layer by layer, from the
+inputs of each parameter and the signals that come back to it. For any other function they come from blocks of
+gradients.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from secant.linalg.spaces import size_of
 from secant.losses import Loss
 
 ENTRIES = 2**22
-"""Numbers in a block of gradients: as many samples as fit, and at least one."""
+"""Numbers in a block of gradients. A block holds as many samples as fit, and at least one."""
 
 
 class Lengths(NamedTuple):
-    r"""Per-sample gradients by their lengths.
+    r"""The squared lengths of per-sample gradients, and the mean gradient.
 
     Attributes:
         squares: $|g_i|^2$.
-        mean: $\bar g$, the gradient of the loss, like the parameters.
+        mean: $\bar g$, the gradient of the loss, in the structure of the parameters.
     """
 
     squares: Float[Array, " n"]
@@ -46,12 +47,12 @@ class Lengths(NamedTuple):
 
 
 def weights(loss: Loss, outputs: Float[Array, "n *k"], y: Any) -> Float[Array, "n *k"]:
-    r"""$c_i = n\,\partial L/\partial f_i$, by which the outputs of a sample are summed."""
+    r"""The weights $c_i = n\,\partial L/\partial f_i$ with which the outputs of a sample are summed."""
     return len(outputs) * jax.grad(lambda values: loss(values, y))(outputs)
 
 
 def weighed(f: Function) -> Callable[[Params, Any], Array]:
-    r"""$(\theta, (X, c)) \mapsto c_i \cdot f(x_i)$, whose gradients are those of the samples."""
+    r"""The function $(\theta, (X, c)) \mapsto c_i \cdot f(x_i)$, whose gradients are the per-sample gradients."""
     return _weighed(f)
 
 
@@ -65,7 +66,7 @@ def _weighed(f: Function) -> Callable[[Params, Any], Array]:
 
 
 def gram_matrix(f: Function, loss: Loss, params: Params, x: Any, y: Any, memory: int = MEMORY) -> Float[Array, "n n"]:
-    r"""The Gram matrix $g_i \cdot g_j$, in blocks under `memory`."""
+    r"""The Gram matrix $g_i \cdot g_j$, computed in blocks that fit into `memory`."""
     net, n = network_of(f), len(jax.tree.leaves(x)[0])
     if net is not None:
         needed = bytes_of_block(net, params, x, True)
@@ -91,7 +92,7 @@ def _whole_gram(f: Function, loss: Loss) -> Callable[..., Array]:
 
 
 def traced_gram(f: Function, loss: Loss, params: Params, x: Any, y: Any) -> Float[Array, "n n"]:
-    """The Gram matrix in one piece, to be traced; nothing is checked."""
+    """The Gram matrix in one piece, as a traceable function that checks nothing."""
     net = network_of(f)
     if net is not None:
         return added_up(signals(net, params, x, lambda outputs: weights(loss, outputs, y)))[:, 0, :, 0]
@@ -122,7 +123,7 @@ def compiled_lengths(f: Function, loss: Loss) -> Callable[..., Lengths]:
 
 
 def lengths(f: Function, loss: Loss, params: Params, x: Any, y: Any) -> Lengths:
-    """Squared lengths of all gradients and their mean, to be traced; for our own networks at the price of the mean."""
+    """Squared lengths of all gradients, and their mean; traceable. Secant's networks get both at the mean's cost."""
     net = network_of(f)
     if net is None:
         return _lengths_in_blocks(f, params, x, weights(loss, f(params, x), y))
@@ -135,7 +136,7 @@ def lengths(f: Function, loss: Loss, params: Params, x: Any, y: Any) -> Lengths:
 
 
 def _of_share(share: Signals) -> tuple[Array, Array]:
-    """Squared lengths of the gradients in one parameter, and their sum."""
+    """Squared lengths of the gradients by one parameter, and the sum of the gradients."""
     n, positions, fan_in = share.inputs.shape
     width = share.signals.shape[-1]
     a, g = share.inputs, share.signals[:, 0]
@@ -156,7 +157,7 @@ def _of_share(share: Signals) -> tuple[Array, Array]:
 
 
 def _in_blocks(array: Array, size: int) -> Array:
-    """Rows in blocks of `size`, filled up with zeros."""
+    """The rows in blocks of `size`, filled up with zeros."""
     count = -(-len(array) // size)
     filled = jnp.pad(array, ((0, count * size - len(array)), *((0, 0),) * (array.ndim - 1)))
     return filled.reshape(count, size, *array.shape[1:])

@@ -1,11 +1,14 @@
-r"""What kind of a point this is: minimum, maximum, saddle, or one of which the Hessian does not tell.
+r"""Critical points: whether a point is a minimum, a maximum or a saddle, as far as the Hessian tells.
 
-Where the gradient vanishes, the signs of the Hessian's eigenvalues decide: all positive, a minimum; all negative, a
-maximum; both, a saddle. Where the smallest or the largest of them is zero they do not: $w^4$, $-w^4$ and $w^3$ share
-their second derivative at 0.
+Where the gradient vanishes, the signs of the Hessian's eigenvalues decide:
 
-The two ends of the spectrum are found by Lanczos' method, on products alone. A value that it finds is the curvature
-along a vector, so that a negative one proves that there is a descent, and a positive one that there is an ascent.
+- all positive: a minimum;
+- all negative: a maximum;
+- both signs: a saddle;
+- the smallest or the largest is zero: undecided. $w^4$, $-w^4$ and $w^3$ share their second derivative at 0.
+
+Lanczos' method finds the two ends of the spectrum from products alone. Each value it finds is the curvature along a
+vector. A negative value therefore proves that there is a descent, and a positive value that there is an ascent.
 """
 
 from __future__ import annotations
@@ -32,19 +35,19 @@ from secant.models.entrance import takes_models
 Kind = Literal["minimum", "maximum", "saddle", "degenerate", "not critical"]
 
 WHOLE = 64
-"""Up to so many parameters all eigenvalues are computed, in one go."""
+"""Up to this many parameters all eigenvalues are computed at once."""
 
 
 class CriticalPoint(NamedTuple):
-    r"""What a point is, and the numbers that say so.
+    r"""The kind of a point, and the numbers behind the verdict.
 
     Attributes:
         kind: `minimum`, `maximum`, `saddle` or `degenerate`; `not critical` where the gradient is too large.
-        smallest: the smallest eigenvalue of the Hessian that was found. It is the curvature along `direction`: the
-            true one is at most this, and unless Lanczos' method skipped it, within `smallest_error`.
-        smallest_error: an eigenvalue is within this distance of `smallest`, guaranteed.
-        largest: the largest eigenvalue of the Hessian that was found; the true one is at least this.
-        largest_error: the same for `largest`.
+        smallest: the smallest eigenvalue of the Hessian that was found, the curvature along `direction`. The true
+            smallest eigenvalue is at most this, and within `smallest_error` unless Lanczos' method skipped it.
+        smallest_error: some eigenvalue is guaranteed to lie within this distance of `smallest`.
+        largest: the largest eigenvalue of the Hessian that was found; the true largest eigenvalue is at least this.
+        largest_error: some eigenvalue is guaranteed to lie within this distance of `largest`.
         gradient: norm of the gradient.
         direction: unit vector along which the curvature is `smallest`: the way out of a saddle.
     """
@@ -74,17 +77,17 @@ def critical_point(
     r"""Says whether a point is a minimum, a maximum, a saddle or degenerate.
 
     Args:
-        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]);
-            or, without `x`, `y` and `loss`, a function of the parameters alone, `f(params)`, a number.
-        params: where.
+        f: any `f(params, x)`, or a model, which replaces `f` and `params` ([`model`][secant.models.model]).
+            Without `x`, `y` and `loss`: a function `f(params)` of the parameters alone, which returns one number.
+        params: the parameters to evaluate at.
         x: inputs, one row a sample.
         y: targets, one row a sample.
         loss: a [`Loss`][secant.losses.Loss], its name, or any scalar function of outputs and targets.
-        eps: norm up to which a gradient counts as zero; by default that of a gradient that would vanish within a
-            distance $\sqrt u\,\max(1, |\theta|)$ at the largest curvature, $u$ the rounding of the parameters' type.
+        eps: norm up to which a gradient counts as zero. By default a gradient counts as zero if it would vanish within
+            a distance $\sqrt u\,\max(1, |\theta|)$ at the largest curvature, $u$ the rounding of the parameters' type.
         flat: eigenvalues up to this share of the largest in size count as zero; by default $\sqrt u$.
         tol: relative error of the eigenvalues.
-        max_products: Hessian products for each end of the spectrum at most.
+        max_products: the most Hessian products for each end of the spectrum.
 
     Example:
         ```python
@@ -123,19 +126,20 @@ def is_sosp(
 ) -> bool:
     r"""Whether a point is second-order stationary, $|\nabla L| \le \epsilon$, $\lambda_{\min}(\nabla^2L) \ge -\gamma$.
 
-    A curvature below $-\gamma$ that is found proves that it is not. That there is none is as sure as Lanczos' method,
-    which very rarely skips an eigenvalue.
+    The answer no is proved: a direction with curvature below $-\gamma$ was found. The answer yes is as sure as Lanczos'
+    method, which very rarely skips an eigenvalue.
 
     Args:
         f: as for [`critical_point`][secant.curvature.critical_point]; also a function of the parameters alone.
-        params: where.
+        params: the parameters to evaluate at.
         x: inputs, one row a sample.
         y: targets, one row a sample.
         loss: a [`Loss`][secant.losses.Loss], its name, or any scalar function of outputs and targets.
         eps: $\epsilon$.
         gamma: $\gamma$; with $\sqrt{\rho\epsilon}$, $\rho$ a Lipschitz constant of the Hessian, the units agree.
-        tol: relative error of the eigenvalue; a value closer to $-\gamma$ than its error is looked at again, sharper.
-        max_products: Hessian products at most, each time.
+        tol: relative error of the eigenvalue. A value closer to $-\gamma$ than its error is computed again, more
+            accurately.
+        max_products: the most Hessian products of each computation.
 
     Example:
         ```python
@@ -210,7 +214,7 @@ def _steepness(f: Any, loss: Loss | None) -> Callable[..., Array]:
 
 
 def _ends(operator: Operator, tol: float, max_products: int) -> tuple[tuple[float, float], tuple[float, float], Params]:
-    """Both ends of the spectrum with their guaranteed errors, and the vector of the lower one."""
+    """Both ends of the spectrum with their guaranteed errors, and the eigenvector of the lower end."""
     count = operator.shape[0]
     if count <= WHOLE:
         found = operator.top(count, which="smallest")

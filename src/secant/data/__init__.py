@@ -1,4 +1,4 @@
-"""Data: synthetic targets and real sets behind one loader."""
+"""Data: synthetic targets, and real data sets behind one loader."""
 
 from secant.data.errors import CorruptDataError, MissingDataError
 from secant.data.load import NAMES, load

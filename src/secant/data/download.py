@@ -1,4 +1,4 @@
-"""Downloads: once, checked, and kept as one file a data set."""
+"""Downloads of data sets: each is fetched once, checked, and kept as one file."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ UNREADABLE = (
     *(ValueError, LookupError, TypeError, EOFError, OSError),
     *(zlib.error, tarfile.TarError, zipfile.BadZipFile, wave.Error),
 )
-"""What reading a file of the wrong format can end in."""
+"""The errors that reading a file of the wrong format can raise."""
 
 
 def cache() -> Path:
-    """Where downloads are kept: `data` below `$SECANT_HOME`, or below the user's cache directory."""
+    """The directory of downloads: `data` below `$SECANT_HOME`, or below the user's cache directory."""
     if given := os.environ.get("SECANT_HOME"):
         return Path(given).expanduser() / "data"
     import pooch  # type: ignore[import-untyped, unused-ignore]
@@ -40,8 +40,8 @@ def cache() -> Path:
 def download(source: Source) -> Path:
     """The file that holds a data set, downloaded and converted if it is not there yet.
 
-    The downloaded files are checked one by one and go away once the data set stands. After an interruption those that
-    had arrived are used; a file that was half there is asked for again. Two processes download it once.
+    The downloaded files are checked one by one, and removed once the data set is complete. After an interruption,
+    complete files are used and an incomplete file is fetched again. Two processes download a set only once.
     """
     folder = cache()
     target = folder / source.file
@@ -67,7 +67,7 @@ def download(source: Source) -> Path:
 
 
 def _retrieve(source: Source, name: str, folder: Path) -> Path:
-    """One file of a data set, from the first of its homes that has it."""
+    """One file of a data set, from the first address that has it."""
     failures = []
     for home in source.homes:
         failure = _attempt(home, name, source, folder)
@@ -82,14 +82,14 @@ def _retrieve(source: Source, name: str, folder: Path) -> Path:
 
 
 def _attempt(home: str, name: str, source: Source, folder: Path) -> str | None:
-    """Downloads a file; gives the reason if that did not work."""
+    """Downloads a file. Returns the reason if that fails, else None."""
     import pooch
     import requests
 
     for _ in range(2):
         try:
             with _quiet(pooch.get_logger()), _Bar(f"{source.title}: {name}") as bar:
-                # Bytes as they lie on the server: decompressed on the way, they would not match their checksum.
+                # The bytes stay as they are on the server: decompressed on the way, they would fail their checksum.
                 downloader = pooch.HTTPDownloader(
                     progressbar=bar, chunk_size=2**16, headers={"Accept-Encoding": "identity"}
                 )
@@ -126,7 +126,7 @@ def _write(target: Path, arrays: dict[str, np.ndarray]) -> None:
 
 @contextlib.contextmanager
 def _explained(source: Source, folder: Path) -> Iterator[None]:
-    """Turns the system's error into one that says what could not be stored, and where."""
+    """Turns the system's error into an error that names the data set, the place, and what to do."""
     try:
         yield
     except MissingDataError:
@@ -143,7 +143,7 @@ def _explained(source: Source, folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Holds a lock file for one process; others wait. It dies with its process, however that ends."""
+    """Holds a lock file for one process; other processes wait. The lock ends with its process, however that ends."""
     with lock.open("a") as file:
         try:
             import fcntl
@@ -156,7 +156,7 @@ def _alone(lock: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Holds back the notes of a library that our bar replaces."""
+    """Silences a library's messages, because our bar replaces them."""
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:
@@ -166,7 +166,7 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 
 class _Bar:
-    """A bar in the terminal with the four calls that pooch makes; nothing where the output is a file."""
+    """A bar in the terminal with the four calls that pooch makes; nothing is drawn if the output is a file."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -189,7 +189,7 @@ class _Bar:
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task(self._label, total=None)
-        with contextlib.suppress(LiveError):  # something else is being drawn: this bar is not
+        with contextlib.suppress(LiveError):  # another bar is being drawn, so this one is not
             self._bar.start()
         return self
 

@@ -1,9 +1,9 @@
-"""What can be wrong with data on disk."""
+"""Errors of data on disk: a missing data set, and a damaged file."""
 
 
 class MissingDataError(FileNotFoundError):
-    """A data set that is not on this machine and could not be put there."""
+    """A data set is not on this machine and could not be downloaded or stored."""
 
 
 class CorruptDataError(ValueError):
-    """A data file that does not hold what it should."""
+    """A data file does not hold what it should."""

@@ -1,6 +1,6 @@
 """The formats in which data sets are published, read into the arrays of one `.npz` file.
 
-Nothing here runs what it reads: no pickles, no extraction of archives to paths they name themselves.
+Nothing here executes what it reads: no pickles, and no archive chooses the paths to which it is extracted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 Arrays = dict[str, np.ndarray]
-"""What a data file holds, by name."""
+"""The arrays of a data file, by name."""
 
 IMAGES = ("x_train", "y_train", "x_test", "y_test")
 """The arrays of a set of images."""
@@ -77,7 +77,7 @@ def recordings(paths: Sequence[Path], digest: str) -> Arrays:
     Args:
         paths: the archive.
         digest: SHA-256 over the names and bytes of the recordings. It identifies a release better than the archive's
-            own checksum, because archives of a tag are made when they are asked for, and their compression may change.
+            own checksum: the archive of a tag is made at every request, and its compression may change.
     """
     named = re.compile(r"(?:.*/)?recordings/(?P<name>(\d)_([a-z]+)_(\d+)\.wav)")
     with zipfile.ZipFile(paths[0]) as archive:

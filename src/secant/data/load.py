@@ -1,4 +1,4 @@
-"""One loader for every real data set: which classes, how many samples, how scaled, how labelled."""
+"""The loader of every real data set, `load`: chooses classes, samples, scaling and labels."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ def load(
     Args:
         name: one of `secant.data.NAMES`. `digits` and `breast-cancer` need no file; the others are read from
             `$SECANT_DATA`, or downloaded once.
-        classes: keep only these, in this order; by default all.
+        classes: the classes to keep, in this order; by default all.
         samples: how many training samples, drawn at random without replacement; by default all.
         validation_samples: how many of the other training samples to hold out for validation; by default none.
         test_samples: how many test samples; by default all.
         labels: `signs` ($+1$ for the first class, $-1$ for the second), `one-hot`, or `index`. By default `signs` for
             two classes and `one-hot` for more.
-        label_noise: fraction of the training samples that get a wrong label: of exactly so many, rounded, the class
-            is changed to another one at random. Validation and test labels stay true.
+        label_noise: fraction of the training samples that get a wrong label. Exactly this share, rounded to whole
+            samples, changes to another random class. Validation and test labels stay true.
         scaling: `feature` gives every input coordinate mean 0 and variance 1 over the training samples (constant
-            ones become 0), `channel` does so for all coordinates of a colour together, `global` for all, `none`
-            leaves values in [0, 1].
+            coordinates become 0), `channel` all coordinates of a colour together, `global` all coordinates together;
+            `none` leaves values in [0, 1].
         flat: whether inputs are vectors; otherwise images of shape `(height, width, channels)`.
-        seed: of the random draw and of the label noise.
-        dtype: of inputs and targets.
+        seed: seed of the random draw and of the label noise.
+        dtype: the type of inputs and targets.
 
     Returns:
-        The task, with every choice in its recipe. There, `source` says where the data came from, and `digest` tells
-        apart data sets that bear the same name, such as all of CIFAR-10 and a part of it.
+        The task, with every choice in its recipe. In the recipe `source` names where the data came from, and `digest`
+        distinguishes data sets of the same name, such as all of CIFAR-10 and a part of it.
 
     Example:
         ```python
@@ -71,7 +71,7 @@ def load(
         task.train.x.shape, task.train.y[:3]
         ```
     """
-    # What does not depend on the data is looked at before any of it is read, or downloaded.
+    # Arguments that do not depend on the data are checked before any data is read or downloaded.
     _choice("name", name, NAMES)
     _choice("scaling", scaling, scalings.SCALINGS)
     if labels is not None:
@@ -138,7 +138,7 @@ def _choice(argument: str, value: Any, allowed: Sequence[str]) -> None:
 
 
 def _classes(raw: Raw, classes: Sequence[int] | None) -> list[int]:
-    """The labels to keep, each with samples to train and to test on."""
+    """The labels to keep. Each has training and test samples."""
     known = np.intersect1d(raw.y, raw.y_test).tolist()
     if not known:
         raise CorruptDataError(f"load: no class has both training and test samples in {raw.source}.")
@@ -163,10 +163,10 @@ def _pick(x: np.ndarray, y: np.ndarray, chosen: list[int]) -> Part:
 def _draw(
     part: Part, count: int | None, held_out: int | None, random: np.random.Generator, argument: str = "samples"
 ) -> tuple[Part, Part | None]:
-    """So many samples in random order, and so many others; all, in their own order, if nothing is asked for."""
+    """A random draw of samples, and held-out others; without a count all samples, in their own order."""
     x, y = part
     if count is not None and count > len(x):
-        raise ValueError(f"load: `{argument}` must be between 1 and the {len(x)} there are, got {count}.")
+        raise ValueError(f"load: `{argument}` must be between 1 and {len(x)}, the number in the data, got {count}.")
     if count is None and held_out is None:
         return part, None
     order = random.permutation(len(x))
@@ -175,7 +175,7 @@ def _draw(
     most = len(x) - (1 if count is None else count)
     if held_out > most:
         raise ValueError(
-            f"load: `validation_samples` can be at most {most} of the {len(x)} there are, since "
+            f"load: `validation_samples` can be at most {most} of the {len(x)} in the data, because "
             f"{'one' if count is None else count} must be left to train on; got {held_out}."
         )
     count = len(x) - held_out if count is None else count
@@ -188,7 +188,7 @@ def _noisy(index: np.ndarray, fraction: float, count: int, seed: int) -> np.ndar
     changed = round(fraction * len(index))
     if not changed:
         return index
-    random = np.random.default_rng([seed, 1])  # apart from the draw: noise does not change which samples there are
+    random = np.random.default_rng([seed, 1])  # a generator of its own, so that noise does not change the drawn samples
     which = random.choice(len(index), changed, replace=False)
     index = index.copy()
     index[which] = (index[which] + random.integers(1, count, changed)) % count

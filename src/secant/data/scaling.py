@@ -1,4 +1,4 @@
-"""Inputs to mean zero and variance one, in blocks of rows: a whole data set is never held twice in double precision."""
+"""Scaling of inputs to mean zero and variance one, in blocks of rows, so that double precision needs little memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ BLOCK = 2**22
 
 
 def moments(x: np.ndarray, scaling: str, top: float) -> tuple[np.ndarray, np.ndarray]:
-    r"""What to subtract and what to divide by.
+    r"""The means to subtract and the spreads to divide by.
 
-    Deviations are taken from the first entry, so a coordinate that never changes has a spread of exactly zero, which
-    becomes one.
+    Deviations are taken from the first entry. A coordinate that never changes therefore has a spread of exactly zero,
+    which becomes one.
 
     Args:
         x: training inputs, shape `(samples, height, width, channels)`.
-        scaling: over what mean and variance are taken: `feature`, `channel`, `global`, or `none`.
-        top: what `none` divides by.
+        scaling: the group over which mean and variance are taken: `feature`, `channel`, `global`, or `none`.
+        top: the number that `none` divides by.
     """
     if scaling == "none":
         return np.zeros(()), np.asarray(top)

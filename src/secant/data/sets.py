@@ -1,4 +1,4 @@
-"""Real data sets as arrays: bundled, from the user's files, or downloaded."""
+"""Real data sets as arrays: bundled with scikit-learn, from the user's files, or downloaded."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from secant.data.errors import CorruptDataError, MissingDataError
 from secant.data.formats import IMAGES, Arrays
 from secant.data.sources import SOURCES
 
-# Spectrograms: how much of a recording is kept, and the windows it is cut into, by the places of their samples.
+# Spectrograms: how many samples of a recording are kept, and the windows it is cut into, by the places of samples.
 _LENGTH, _SIZE = 6400, 400
 _PLACES = np.linspace(0, _LENGTH - _SIZE, 32).astype(int)[:, None] + np.arange(_SIZE)
 _WINDOW = np.hanning(_SIZE)
 
 
 class Raw(NamedTuple):
-    """A data set as it lies on disk.
+    """A data set as it is on disk.
 
     Attributes:
         x: training inputs, shape `(samples, height, width)` or `(samples, height, width, channels)`.
         y: training labels, whole numbers.
         x_test: test inputs.
         y_test: test labels.
-        top: the value that stands for 1; inputs lie between 0 and it.
-        source: where it came from.
-        digest: of the arrays it was read from.
+        top: the input value that stands for 1; inputs lie between 0 and `top`.
+        source: where the data set came from.
+        digest: a digest of the arrays it was read from.
     """
 
     x: np.ndarray
@@ -48,7 +48,7 @@ class Raw(NamedTuple):
     digest: str
 
 
-@functools.cache  # they are few and lie in a compressed table of text, slow to read
+@functools.cache  # the digits are few, but their compressed table of text is slow to read
 def digits() -> Raw:
     """Handwritten digits of 8 x 8 pixels, 1,797 of them; comes with scikit-learn. The last 297 are for testing."""
     table = _bundled("digits.csv.gz", "load_digits")
@@ -61,7 +61,7 @@ def digits() -> Raw:
 def breast_cancer() -> Raw:
     """Thirty measures of the nuclei of cells in 569 tumours, malignant (0) or benign (1); comes with scikit-learn.
 
-    The last 169 are for testing. Measures have units of their own: standardise each.
+    The last 169 are for testing. The measures have different units: standardise each.
     """
     table = _bundled("breast_cancer.csv", "load_breast_cancer", skip=1)
     x, y = np.ascontiguousarray(table[:, :-1]).reshape(-1, 30, 1), table[:, -1].astype(int)
@@ -71,14 +71,14 @@ def breast_cancer() -> Raw:
 
 
 def _bundled(name: str, loader: str, skip: int = 0) -> np.ndarray:
-    """A table of scikit-learn, a row a sample, its class last. Read as a file: the import takes a second."""
+    """A table of scikit-learn, a row a sample, its class last; read as a file, because the import takes a second."""
     package = importlib.util.find_spec("sklearn")
     folders = (package and package.submodule_search_locations) or []
     for folder in folders:
         file = Path(folder) / "datasets" / "data" / name
         if file.is_file():
             return np.loadtxt(file, delimiter=",", skiprows=skip)
-    from sklearn import datasets  # wherever another version keeps it
+    from sklearn import datasets  # another version may keep the file elsewhere
 
     x, y = getattr(datasets, loader)(return_X_y=True)
     return np.column_stack([x, y])
@@ -139,7 +139,7 @@ def fetch(name: str) -> Path:
         name: one of `secant.data.NAMES`, except `digits` and `breast-cancer`, which come with scikit-learn.
 
     Returns:
-        The `.npz` file that holds it: in `$SECANT_DATA` if it is there, else downloaded.
+        The `.npz` file that holds the data set: in `$SECANT_DATA` if it is there, else downloaded.
     """
     if name not in SOURCES:
         raise ValueError(f"fetch: {name!r} has no file. There are {', '.join(SOURCES)}.")
@@ -147,7 +147,7 @@ def fetch(name: str) -> Path:
 
 
 def _locate(name: str) -> tuple[Path, str]:
-    """The file of a data set, and in words where it came from."""
+    """The file of a data set, and where it came from, in words."""
     source = SOURCES[name]
     if given := os.environ.get("SECANT_DATA"):
         directory = Path(given).expanduser()
@@ -162,7 +162,7 @@ def _locate(name: str) -> tuple[Path, str]:
 
 
 def _read(path: Path, names: tuple[str, ...]) -> Arrays:
-    """Some arrays of a file: numbers, all of them finite."""
+    """The named arrays of a file. Numbers that are not finite are an error."""
     try:
         with path.open("rb") as content:
             file = np.load(content, allow_pickle=False)
@@ -196,7 +196,7 @@ def _require_labels(path: Path, name: str, arrays: Arrays, count: int) -> None:
 
 
 def _digest(arrays: Arrays) -> str:
-    """Tells data sets apart that bear the same name."""
+    """A digest that distinguishes data sets of the same name."""
     digest = hashlib.blake2b(digest_size=8)
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())

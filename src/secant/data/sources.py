@@ -12,16 +12,16 @@ from secant.data import formats
 
 @dataclass(frozen=True)
 class Source:
-    """One data set in public.
+    """One public data set.
 
     Attributes:
-        title: what it is called.
+        title: the name of the data set.
         file: the `.npz` file that holds all of it.
-        homes: addresses that its files lie below; the later ones are mirrors.
-        files: their names, each with its checksum as `algorithm:digest`. None where the publisher's file is made when
-            it is asked for; `convert` then checks what is in it.
-        convert: makes the arrays of `file` out of the downloaded files, given in the order of `files`.
-        part: another `.npz` file, with a part of the set, that is taken if there is no `file`.
+        homes: the addresses below which its files are; all but the first are mirrors.
+        files: the names of its files, each with its checksum as `algorithm:digest`. The checksum is None if the
+            publisher makes the file at every request; `convert` then checks the content.
+        convert: makes the arrays of `file` from the downloaded files, given in the order of `files`.
+        part: another `.npz` file, with a part of the set, that is used if there is no `file`.
     """
 
     title: str

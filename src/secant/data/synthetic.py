@@ -1,7 +1,7 @@
 r"""Synthetic targets whose important directions are known.
 
 For $x \sim N(0, I_d)$ the expected gradient outer product $G^* = \mathbb{E}\,\nabla f^*(x)\,\nabla f^*(x)^\top$
-says which directions a model has to find.
+shows which directions a model has to find.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Target:
     r"""A target function of Gaussian inputs.
 
     Attributes:
-        name: what it is called.
-        function: one input of shape `(d,)` to a scalar.
-        egop: `d` to the expected gradient outer product, shape `(d, d)`, in closed form.
-        variance: $\operatorname{Var} f^*(x)$, where it is known in closed form for every `d`.
-        least_dim: smallest input dimension it makes sense in.
+        name: the name of the target.
+        function: one input of shape `(d,)` -> scalar.
+        egop: `d` -> the expected gradient outer product, shape `(d, d)`, in closed form.
+        variance: $\operatorname{Var} f^*(x)$, if it is known in closed form for every `d`.
+        least_dim: the smallest input dimension for which the target makes sense.
     """
 
     name: str
@@ -92,10 +92,10 @@ def regression(
 
     Args:
         target: one of `TARGETS`.
-        key: randomness.
+        key: random key.
         samples: how many training samples.
-        test_samples: how many test samples; they carry noise too.
-        validation_samples: how many samples for validation, with noise as well.
+        test_samples: how many test samples; they have noise, too.
+        validation_samples: how many validation samples; they have noise, too.
         dim: input dimension $d$.
         noise: standard deviation of the noise.
 
@@ -139,14 +139,14 @@ def regression(
 
 @functools.partial(jit, static_argnums=(0, 2, 3))
 def _drawn(function: Callable[[Array], Array], key: PRNGKeyArray, count: int, dim: int) -> tuple[Array, Array, Array]:
-    """Inputs, a function's values there, and as many normal errors: one program for each shape."""
+    """Inputs, a function's values there, and as many normal errors, from one program for each shape."""
     of_x, of_errors = jax.random.split(key)
     x = jax.random.normal(of_x, (count, dim))
     return x, jax.vmap(function)(x), jax.random.normal(of_errors, (count,))
 
 
 def two_clusters(key: PRNGKeyArray, *, samples: int = 128, centre: float = 2.0) -> Split:
-    r"""Scalars $x \sim N(\pm c, 1)$ with labels $\pm 1$, half of each, as a column of inputs."""
+    r"""Two clusters of scalars, $x \sim N(\pm c, 1)$ with labels $\pm 1$, half of each, as a column of inputs."""
     samples = whole("two_clusters", "samples", samples, 2)
     if samples % 2:
         raise ValueError(f"two_clusters: `samples` must be even, to have as many of each sign; got {samples}.")
@@ -155,18 +155,18 @@ def two_clusters(key: PRNGKeyArray, *, samples: int = 128, centre: float = 2.0) 
 
 
 def sphere(key: PRNGKeyArray, *, samples: int = 100, dim: int = 100, scale: float = 2.0, which: int = 0) -> Split:
-    r"""Uniform points on the unit sphere with target 1; one of them longer, in input and target alike.
+    r"""Uniform points on the unit sphere with target 1; one point is longer, in input and target.
 
-    $x_i$ uniform on $S^{d-1}$ and $y_i = 1$, but $x_* = s\,x$ and $y_* = s$ for one sample. A model that is homogeneous
-    in its input fits that one as it fits the others, but sees its tangent kernel $s^2$ times as large: the critical
-    step size of a batch of it alone is $1/s^2$ of theirs.
+    The inputs $x_i$ are uniform on $S^{d-1}$ and $y_i = 1$, but $x_* = s\,x$ and $y_* = s$ for one sample. A model that
+    is homogeneous in its input fits the longer sample as it fits the others, but its tangent kernel there is $s^2$
+    times as large. A batch of this sample alone therefore has $1/s^2$ of the others' critical step size.
 
     Args:
-        key: randomness.
+        key: random key.
         samples: how many points.
         dim: input dimension $d$.
         scale: $s$; with 1 all points are alike.
-        which: the place of the longer one.
+        which: the number of the longer point, counted from 0.
 
     Example:
         ```python
@@ -212,11 +212,11 @@ def quadratic_sample(key: PRNGKeyArray, *, dim: int = 100, y: float = 0.0) -> Qu
     r"""One sample for a general quadratic model, $g = w^\top\phi + \frac{\gamma}{2} w^\top\Sigma w$.
 
     $\phi = x/\lVert x\rVert$ with $x \sim N(0, I_d)$, and $\Sigma = \operatorname{diag}(\pm 1)$, each sign with
-    probability one half. So $\Sigma^2 = I$; and the tangent kernel is 1 at $\gamma = 0$, where the critical step size
-    for the loss $\frac12 (g - y)^2$ is 2.
+    probability one half. Then $\Sigma^2 = I$. At $\gamma = 0$ the tangent kernel is 1, and the critical step size for
+    the loss $\frac12 (g - y)^2$ is 2.
 
     Args:
-        key: randomness.
+        key: random key.
         dim: $d$, here also the number of parameters.
         y: target.
 

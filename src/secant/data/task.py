@@ -1,4 +1,4 @@
-"""A task: what a model trains on, what it is tested on, and how both were made."""
+"""A task: training data, test data, and the recipe of both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Split(NamedTuple):
     y: np.ndarray
 
     def __len__(self) -> int:
-        """How many samples."""
+        """How many samples there are."""
         return len(self.x)
 
 
@@ -29,10 +29,10 @@ class Task:
     """Training and test data with their recipe.
 
     Attributes:
-        train: what the model sees.
-        test: what it is judged by.
-        recipe: every choice that made them, as plain values, to be kept with the run.
-        validation: held-out samples by which to choose among models, where they were asked for.
+        train: the samples that the model sees.
+        test: the samples that judge it.
+        recipe: every choice behind the data, as plain values, to be kept with the run.
+        validation: held-out samples for choosing among models; None unless you asked for them.
     """
 
     train: Split
@@ -41,7 +41,7 @@ class Task:
     validation: Split | None = None
 
     def attributes(self) -> dict[str, str | int | float | list[int]]:
-        """The recipe as attributes of a dataset: flat, each name beginning with `data`, of types that any file keeps.
+        """The recipe as attributes of a dataset: flat, with names that begin with `data` and types that any file keeps.
 
         Example:
             ```python

@@ -1,4 +1,4 @@
-"""Discrete and continuous dynamics: Maps, the runner, probes, flows."""
+"""Discrete and continuous dynamics: Maps and their runner, probes, stopping rules, flows and random paths."""
 
 from secant.core.progress import Bar, Progress, Silent, reporting
 from secant.dynamics.checkpoint import CheckpointMismatchError, CheckpointWriteError, resumable

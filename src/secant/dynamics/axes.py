@@ -22,7 +22,7 @@ class Axes:
     """The product grid of some named axes.
 
     Each axis maps a name to a pytree whose leaves share their leading length. An axis of plain numbers becomes a
-    coordinate of the result; any other is numbered.
+    coordinate of the result. The positions of any other axis are numbered.
     """
 
     values: dict[str, Any]
@@ -52,7 +52,7 @@ class Axes:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The axes in order."""
+        """The names of the axes, in order."""
         return tuple(self.values)
 
     @property
@@ -71,7 +71,7 @@ class Axes:
         }
 
     def unflatten(self, tree: Any) -> Any:
-        """Gives every leaf of a result over the flattened grid one dimension an axis."""
+        """Gives every leaf of a result over the flattened grid one dimension for each axis."""
         return tree if len(self.values) <= 1 else _reshaped(tree, self.shape)
 
     def coordinates(self) -> dict[str, np.ndarray]:
@@ -83,9 +83,9 @@ class Axes:
 
 
 def call_with(function: Callable[..., Any], available: Mapping[str, Any], *positional: Any, role: str) -> Any:
-    """Calls `function(*positional, **named)` with those of the `available` axis values that it names.
+    """Calls `function(*positional, **named)` with the `available` axis values that the function takes by name.
 
-    `role` says in an error what the function is for, e.g. "probe 'loss'".
+    An error names the function by its `role`, e.g. "probe 'loss'".
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -113,7 +113,7 @@ def _as_array(leaf: Any) -> Any:
 
 
 def _reshaped(tree: Any, shape: tuple[int, ...]) -> Any:
-    """Leaves with their first dimension made several: on a processor without compiling anything."""
+    """Splits the first dimension of every leaf into several; on a CPU nothing is compiled."""
     if jax.default_backend() != "cpu":
         return _reshaped_there(tree, shape)
 
@@ -126,17 +126,17 @@ def _reshaped(tree: Any, shape: tuple[int, ...]) -> Any:
 
 @functools.partial(jit, quick=True, static_argnums=1)
 def _reshaped_there(tree: Any, shape: tuple[int, ...]) -> Any:
-    """The same where the numbers lie on another device, in one program for all of them."""
+    """Splits the first dimension of leaves on another device, in one program for all."""
     return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), tree)
 
 
 def _taken(leaf: Any, index: np.ndarray) -> jax.Array:
-    """Rows of an array, taken on the host where it can be: nothing is compiled for them."""
+    """Rows of an array, taken on the host where possible, so that nothing is compiled."""
     return leaf[index] if _is_keys(leaf) else to_device(np.asarray(leaf)[index])
 
 
 def _is_keys(leaf: Any) -> bool:
-    """Whether an array is one of random keys, which the host knows nothing of."""
+    """Whether an array holds random keys, which the host cannot handle."""
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 

@@ -1,4 +1,4 @@
-"""What drives a stochastic differential equation: its diffusion at a state, and paths by the solvers of diffrax."""
+"""The noise of a stochastic differential equation: its diffusion at a state, and paths by the solvers of diffrax."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from secant.dynamics.axes import call_with
 from secant.dynamics.stop import is_finite
 
 FEW = 16
-"""Noises whose products are written out."""
+"""Up to this many noises products are written out."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Noise:
     r"""The diffusion at one state.
 
     Attributes:
-        kind: `number`, `diagonal`, `matrix`, or `product` where it is given as a function of the noise.
+        kind: `number`, `diagonal`, `matrix`, or `product` if the diffusion is a function of the noise.
         factor: $\sigma$, a tree of arrays like the state, one number, or `z -> tree`.
-        size: how many noises.
+        size: how many noises there are.
     """
 
     kind: str
@@ -57,20 +57,20 @@ class Noise:
 
 
 def _product(b: Array, z: Array) -> Array:
-    """The product of a matrix and a vector; a small one column by column, which many at a time are faster at."""
+    """The product of a matrix and a vector. Small ones go column by column, which is faster for many at a time."""
     if len(z) > FEW:
         return b @ z
     return sum((b[..., j] * z[j] for j in range(1, len(z))), b[..., 0] * z[0])
 
 
 def noise_of(diffusion: Callable[..., Any], available: Mapping[str, Any], state: Any, wanted: int | None) -> Noise:
-    """Evaluates a diffusion at a state and refuses one of the wrong shape.
+    """Evaluates a diffusion at a state. A wrong shape is an error.
 
     Args:
-        diffusion: the user's.
-        available: what it may take by name.
-        state: where.
-        wanted: how many noises it takes itself, if it does.
+        diffusion: the diffusion that the user gave.
+        available: the values that it may take by name.
+        state: the state to evaluate it at.
+        wanted: how many noises the diffusion takes as an argument; None if it takes none.
     """
     leaves = jax.tree.leaves(state)
     structure: Any = jax.tree.structure(state)
@@ -100,7 +100,7 @@ def noise_of(diffusion: Callable[..., Any], available: Mapping[str, Any], state:
         return Noise("matrix", factor, widths.pop())
     raise ValueError(
         f"sde: `diffusion` has the wrong shape, {_said(found)}. For a state of {_said(shapes)} return one number, the "
-        "same shape (a factor of each entry's own noise), or that shape and one more dimension, of the noises."
+        "same shape (a factor of each entry's own noise), or that shape with one more dimension for the noises."
     )
 
 
@@ -113,10 +113,10 @@ def solved(system: Any, values: dict[str, Any], path: Any, key: Any, state: Any,
 
     Args:
         system: the equation and how to solve it.
-        values: of the axes.
-        path: its number.
-        key: of its Brownian motion.
-        state: where it starts.
+        values: the values of the axes.
+        path: the number of the path.
+        key: the random key of its Brownian motion.
+        state: the state at which it starts.
         until: the last time.
     """
     import diffrax
@@ -177,14 +177,14 @@ def solved(system: Any, values: dict[str, Any], path: Any, key: Any, state: Any,
 
 
 def refuse_for(name: str, system: Any, values: dict[str, Any], point: Any) -> None:
-    """Refuses noise for which a solver does not have its order, at the start of the first path."""
+    """Raises an error if a solver loses its order with this noise, tested at the start of the first path."""
     path = jnp.int32(0)
     state = system.begin(values, path, point)
     kick = system.parts(values, path, 0.0, state)[1]
     if name == "milstein" and kick.kind not in ("number", "diagonal") and kick.size > 1:
         raise ValueError(
-            f"sde: the solver 'milstein' needs one noise an entry, or one noise, and `diffusion` has {kick.size} that "
-            "entries share. Use the solver 'euler'."
+            f"sde: the solver 'milstein' needs one noise for each entry, or a single one; `diffusion` has {kick.size} "
+            "noises that entries share. Use the solver 'euler'."
         )
     if name != "additive":
         return

@@ -1,4 +1,4 @@
-"""Checkpoints: a killed run goes on where it was, to the same bits."""
+"""Checkpoints: a killed run continues where it was, and ends with the same bits."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from secant.core.files import replacing
 class Checkpoint:
     """The saved part of one run, in one directory.
 
-    Records are appended, one numbered file a save; `state.npz` is replaced last and names how many record files
-    count, so a kill at any moment leaves either the old or the new checkpoint. Every file carries its own checksum
-    (zip), and a file that does not read back is said and the run begins again.
+    Each save appends its records as one numbered file. It replaces `state.npz` last, which states how many record files
+    count. A kill at any moment therefore leaves either the old or the new checkpoint. Every file carries its own
+    checksum (zip). If a file cannot be read back, a warning names the directory and the run begins again.
     """
 
     def __init__(self, directory: Path, identify: Callable[[], str]) -> None:
@@ -38,11 +38,11 @@ class Checkpoint:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """The digest of the run that this checkpoint belongs to, worked out when it is first needed."""
+        """The digest of the run that this checkpoint belongs to, computed when it is first needed."""
         return self._identify()
 
     def load(self, like: Any) -> tuple[int, Any, dict[str, list[np.ndarray]]] | None:
-        """The block reached, the carry and the records so far, or None where there is nothing to go on from."""
+        """The block reached, the carry and the records so far; None if there is no checkpoint to continue from."""
         path = self.directory / "state.npz"
         if not path.exists():
             return None
@@ -110,7 +110,7 @@ class CheckpointWriteError(OSError):
 
 
 def fingerprint(*parts: Any) -> str:
-    """A digest of what determines a run: text, numbers, arrays, and pytrees of them."""
+    """A digest of everything that determines a run: text, numbers, arrays, and pytrees of these."""
     digest = hashlib.sha256()
     for leaf in jax.tree.leaves(parts):
         if isinstance(leaf, str):
@@ -127,10 +127,10 @@ _ambient: ContextVar[Iterator[Path] | None] = ContextVar("secant_checkpoints", d
 
 @contextlib.contextmanager
 def resumable(directory: str | os.PathLike[str]) -> Iterator[None]:
-    """Every run inside this block saves itself below `directory`, one numbered folder a run in the order they start.
+    """Every run inside this block saves itself below `directory`, in folders numbered in the order the runs start.
 
-    Entering the block again with the same directory goes on where it was: finished runs are read back, the
-    unfinished one continues.
+    Enter the block again with the same directory to continue: finished runs are read back, and the unfinished run goes
+    on where it was.
     """
     token = _ambient.set(Path(directory) / f"{number:03d}" for number in itertools.count())
     try:
@@ -140,7 +140,7 @@ def resumable(directory: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def resolve(directory: str | os.PathLike[str] | None) -> Path | None:
-    """The given directory, or the surrounding block's next one, or none."""
+    """The given directory, or else the next directory of the surrounding `resumable` block, or None."""
     folders = _ambient.get()
     if directory is not None:
         return Path(directory)

@@ -1,4 +1,4 @@
-"""A run, drawn: one panel a record, one line a trajectory."""
+"""The figure of a run: one panel for each record, one line for each trajectory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
 FEW = 8
-"""Up to so many values have a colour each and stand in a legend; more have a scale."""
+"""Up to this many values have a colour each and a legend; more values share a colour scale."""
 
 DECADES = 2.0
-"""Positive records that span more are drawn on a logarithmic axis."""
+"""Positive records that span more than this are drawn on a logarithmic axis."""
 
 _BESIDE = ("_residual", "_error", "_products")
 _STYLES = ("-", "--", ":", "-.")
@@ -29,13 +29,13 @@ def draw(dataset: xr.Dataset, names: tuple[str, ...], ax: Any = None, look: str 
     """Draws records of a run.
 
     Args:
-        dataset: of a [`Trajectory`][secant.dynamics.Trajectory].
-        names: which; by default all but those that say how well another is known.
-        ax: where, for a single one; by default in a new figure.
+        dataset: the dataset of a [`Trajectory`][secant.dynamics.Trajectory].
+        names: the records to draw; by default all but the records of another record's accuracy.
+        ax: the axes for a single record; by default in a new figure.
         look: `light` or `dark`.
 
     Returns:
-        The axes, one a record.
+        The axes, one for each record.
     """
     known = [str(name) for name in dataset.data_vars if _along(dataset[name]) is not None]
     beside = {f"{name}{ending}" for name in known for ending in _BESIDE}
@@ -68,7 +68,7 @@ class _Line(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """What one dimension looks like: its values, and the colour or style of each; a scale where there are many."""
+    """The look of one dimension: its values, and the colour or style of each; a colour scale for many values."""
 
     dim: str
     values: np.ndarray
@@ -77,7 +77,7 @@ class _Key(NamedTuple):
     scale: Any = None
 
     def entries(self, name: str) -> Iterator[tuple[Any, str]]:
-        """A line and a text for a legend, one a value."""
+        """A line and a text for each value, for a legend."""
         from matplotlib.lines import Line2D
 
         short = self.dim.removeprefix(f"{name}_")
@@ -116,7 +116,7 @@ class _Panel:
         return any(line.diverged for line in self.lines)
 
     def draw(self, ax: Any) -> None:
-        """Draws the lines, and a cross where one diverged."""
+        """Draws the lines, with a cross where a trajectory diverged."""
         from matplotlib.collections import LineCollection
 
         low, high = _limits(self.lines)
@@ -160,14 +160,14 @@ def _lines(dataset: xr.Dataset, record: xr.DataArray, along: str) -> Iterator[_L
         place = dict(zip(others, index, strict=True))
         run = tuple(place[str(dim)] for dim in outcome.dims)
         how = int(outcome.values[run])
-        # What follows the end of a trajectory is its last value, frozen.
+        # After the end of a trajectory its last value is repeated.
         until = np.inf if how == Outcome.UNFINISHED else float(ended.values[run])
         kept = np.isfinite(values[index]) & (steps <= until)
         yield _Line(place, steps[kept], values[index][kept], how == Outcome.DIVERGED)
 
 
 def _limits(lines: list[_Line]) -> tuple[float, float]:
-    """The range to show: all of what did not diverge, and of what did as much again."""
+    """The range to show: all values of lines that did not diverge, and as much again for lines that did."""
     steady = [line.y for line in lines if len(line.y) and not line.diverged]
     lost = [line.y for line in lines if len(line.y) and line.diverged]
     shown = np.concatenate(steady or lost or [np.zeros(1)])
@@ -181,7 +181,7 @@ def _limits(lines: list[_Line]) -> tuple[float, float]:
 
 
 def _end(line: _Line, low: float, high: float, logarithmic: bool) -> tuple[float, float]:
-    """Where a trajectory was seen last: at its last point, or on the edge that it left for good."""
+    """The place of the cross: the last point of a trajectory, or the edge of the panel where it left for good."""
     inside = np.flatnonzero((line.y >= low) & (line.y <= high))
     if not len(inside):
         return np.nan, np.nan
@@ -199,7 +199,7 @@ def _values(record: xr.DataArray, dim: str) -> np.ndarray:
 
 
 def _coloured(record: xr.DataArray, dim: str, look: str) -> _Key:
-    """A colour of the list for each of a few values, of a scale for many."""
+    """The colours of a dimension's values: from a list for a few values, from a scale for many."""
     values = _values(record, dim)
     if len(values) <= FEW:
         return _Key(dim, values, COLOURS[look][: len(values)])
@@ -221,7 +221,7 @@ def _label(record: xr.DataArray, name: str) -> str:
 
 
 def _explain(axes: list[Any], drawn: list[_Panel], alone: bool) -> None:
-    """Keys of the run's axes stand once above all panels, those of a record above its own; all in it if it is alone."""
+    """Draws the legends: axes of the run once above all panels, a record's own above its panel; inside a lone panel."""
     from matplotlib.lines import Line2D
 
     shared: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Flows: the same probes along an ordinary differential equation."""
+"""Flows: solutions of ordinary differential equations, with the axes and probes of discrete runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from secant.dynamics.stop import Outcome, is_finite
 from secant.dynamics.trajectory import Trajectory, outcome_variables, record_variable
 
 FEW = 64
-"""So many trajectories are integrated one after the other on a processor."""
+"""Up to this many trajectories are integrated one after the other on a CPU."""
 
 
 def flow(
@@ -39,8 +39,8 @@ def flow(
 ) -> Trajectory:
     r"""Integrates $\dot s = F(s)$ from 0 to `until` and records its probes at equally spaced times.
 
-    Adaptive Dormand-Prince-type integration (diffrax, Tsit5) over the axes, each trajectory with steps of its own.
-    Tolerances suit float64; in float32 loosen them to about 1e-5.
+    The solver is adaptive, of Dormand-Prince type (Tsit5 of diffrax), and each trajectory has steps of its own. The
+    default tolerances suit float64; in float32 loosen them to about 1e-5.
 
     Args:
         field: state -> derivative of the state, a pytree of the same structure; may take axis values by name.
@@ -51,7 +51,7 @@ def flow(
         samples: how many records, both ends included, or the increasing times themselves.
         rtol: relative tolerance of a step.
         atol: absolute tolerance of a step.
-        max_steps: give up on a trajectory after so many steps; it is then recorded as diverged, its records NaN.
+        max_steps: a trajectory that needs more steps is given up. It is recorded as diverged, with NaN as records.
 
     Example:
         ```python
@@ -68,7 +68,7 @@ def flow(
         raise ValueError(f"flow: `until` must be a positive number, got {until!r}.")
     times = np.linspace(0.0, until, samples) if isinstance(samples, int) else np.asarray(samples)
     if times.ndim != 1 or len(times) < 2 or (np.diff(times) <= 0).any() or times[0] < 0 or times[-1] > until:
-        raise ValueError("flow: `samples` must be at least 2, or increasing times between 0 and `until`.")
+        raise ValueError("flow: `samples` must be a number of at least 2, or increasing times between 0 and `until`.")
     axes = Axes.of(over)
     named = as_probes(probes, axes.names)
 
@@ -77,7 +77,7 @@ def flow(
         point = stable_types(lambda s: call_with(field, values, s, role="the field"), point)
 
         def observe(_: Any, state: Any, __: Any) -> dict[str, Any]:
-            # The solver may look anywhere in any order.
+            # The solver may ask for records at any time, in any order.
             return {name: look_afresh(name, probe, values, state) for name, probe in named.items()}
 
         solution = diffrax.diffeqsolve(
@@ -91,7 +91,7 @@ def flow(
                 subs=[diffrax.SubSaveAt(ts=jnp.asarray(times), fn=observe), diffrax.SubSaveAt(t1=True)]
             ),
             stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol),
-            adjoint=diffrax.ForwardMode(),  # nobody differentiates through: the plain loop compiles fastest
+            adjoint=diffrax.ForwardMode(),  # nobody differentiates through it, and the plain loop compiles fastest
             max_steps=max_steps,
             throw=False,
         )
@@ -115,9 +115,9 @@ def flow(
 
 
 def _over(axes: Axes, one: Callable[..., Any]) -> Callable[..., Any]:
-    """`one` for every point of the grid: on a processor a few one after the other, else all at once.
+    """`one` for every point of the grid: a few points one after the other on a CPU, otherwise all at once.
 
-    An adaptive solver is a loop in a loop, and to vectorise it takes longer than to trace and to compile it as it is.
+    An adaptive solver is a loop in a loop. Compiling a vectorised solver takes longer than compiling the plain one.
     """
     if not axes.names:
         return one

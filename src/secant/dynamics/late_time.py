@@ -1,12 +1,12 @@
 r"""Gradient flow of exponential losses, followed in the logarithm of time.
 
-On $L = \sum_ie^{-m_i(\theta)}$ the flow slows down as $1/t$: what takes until $t = e^{100}$ no steps of descent reach.
-With $\tau = \log(1 + t)$ it is
+On $L = \sum_ie^{-m_i(\theta)}$ the flow slows down as $1/t$. Steps of gradient descent cannot reach what takes until
+$t = e^{100}$. With $\tau = \log(1 + t)$ the flow is
 
-$$\frac{d\theta}{d\tau} = \sum_ie^{\tau - m_i(\theta)}\nabla m_i(\theta),$$
+$$\frac{d\theta}{d\tau} = \sum_ie^{\tau - m_i(\theta)}\nabla m_i(\theta).$$
 
-in which no number is large or small while the margins keep up with $\tau$, and which a stiff solver follows in few
-steps. They are fewest in $s = \tau^{1/\alpha}$, $\alpha$ the degree of the model, in which parameters go straight on.
+Here no number is large or small while the margins keep up with $\tau$, and a stiff solver needs few steps. Steps are
+fewest in $s = \tau^{1/\alpha}$, with $\alpha$ the degree of the model, because parameters then move straight on.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
 
 LOSSES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "exponential": (lambda m: m, lambda m: -m),
-    # The logarithm of log(1 + e^-m), of which nothing but -m is left at large margins.
+    # The logarithm of log(1 + e^-m); at large margins only -m is left.
     "logistic": (jax.nn.softplus, lambda m: jnp.where(m > 40, -m, jnp.log(jnp.log1p(jnp.exp(-jnp.minimum(m, 40)))))),
 }
 r"""Loss -> $-\log(-\ell'(m))$ and $\log\ell(m)$."""
 
 LARGEST = 400
-"""Parameters of which a host solves with the whole Jacobian."""
+"""The most parameters for which the host solves with the whole Jacobian."""
 
 
 @dataclass(frozen=True)
 class LateFlow:
-    r"""A flow in the logarithm of time.
+    r"""A gradient flow recorded in the logarithm of time.
 
     Attributes:
-        dataset: over `log_time`, $\log t$: `theta`, all parameters in one row, `norm`, `margins` of the samples,
-            `margin`, their least over $\|\theta\|^\alpha$, `log_loss`, and `kkt`, $1 - \cos(\theta, -\nabla L)$.
+        dataset: over `log_time`, $\log t$: `theta`, all parameters in one row; `norm`; `margins` of the samples;
+            `margin`, the least margin over $\|\theta\|^\alpha$; `log_loss`; and `kkt`, $1 - \cos(\theta, -\nabla L)$.
         params: the parameters at the end.
         degree: $\alpha$, the degree of homogeneity.
-        evaluations: of the field.
+        evaluations: how often the field was evaluated.
     """
 
     dataset: xr.Dataset
@@ -72,8 +72,8 @@ def late_flow(
 ) -> LateFlow:
     r"""Follows gradient flow on $\sum_i\ell(y_if(\theta, x_i))$ from $t = 0$ to $\log t$ = `until_log`, on the host.
 
-    For linear and other homogeneous $f$ of up to 400 parameters and in float64, whatever the precision outside: an
-    implicit method (Radau) with the exact Jacobian.
+    It takes linear and other homogeneous $f$ with up to 400 parameters. The method is implicit (Radau) with the exact
+    Jacobian, in float64 whatever the precision outside.
 
     Args:
         f: any `f(params, x)` with one output a sample, homogeneous in its parameters.
@@ -119,17 +119,17 @@ def late_flow(
         inputs = jax.tree.map(lambda leaf: np.asarray(leaf, float) if np.asarray(leaf).dtype.kind == "f" else leaf, x)
         if start.size > LARGEST:
             raise ValueError(
-                f"late_flow: `params` are {start.size}, and a host follows {LARGEST}. Use a smaller model."
+                f"late_flow: `params` holds {start.size} numbers, and at most {LARGEST} work. Use a smaller model."
             )
-        # At a random point: at the start, say at zero, an identity may say nothing.
+        # The identity is tested at a random point: at the start, for example at zero, it may hold trivially.
         degree = _degree(f, back(np.random.default_rng(0).normal(size=start.size)), inputs)
         look, field, bend = _compiled(f, back, inputs, labels, LOSSES[loss], degree)
-        # Parameters grow as the root of tau: in s = tau^(1/degree) they are nearly straight, and steps are long.
+        # Parameters grow as a root of tau: in s = tau^(1/degree) they move nearly straight, and steps are long.
         power = max(1.0, round(degree) if abs(degree - round(degree)) < 1e-6 else degree)
         end = float(np.logaddexp(0.0, until)) ** (1 / power)
 
         def rate(s: float) -> tuple[np.float64, float]:
-            # Times of one type: the solver begins with a number of Python, for which all would be compiled twice.
+            # All times get one type: the solver begins with a Python number, which would compile everything twice.
             return np.float64(s**power), power * s ** (power - 1)
 
         def moved(s: float, theta: np.ndarray) -> np.ndarray:
@@ -173,7 +173,7 @@ def late_flow(
 
 
 def _flat(params: Params) -> tuple[np.ndarray, Callable[[Any], Params]]:
-    """All parameters in one row, and the way back, on the host: nothing is compiled for it."""
+    """All parameters in one row, and a function back to the tree; on the host, so that nothing is compiled."""
     leaves, structure = jax.tree.flatten(jax.tree.map(lambda leaf: np.asarray(leaf, float), params))
     ends = np.cumsum([leaf.size for leaf in leaves])
 
@@ -189,8 +189,8 @@ def _degree(f: Callable[[Params, Any], Array], params: Params, x: Any) -> float:
     degree, residual = (float(part) for part in found)
     if not residual < 1e-8 or not degree > 0:
         raise ValueError(
-            f"late_flow: `f` must be homogeneous in its parameters, and Euler's identity misses by {residual:.1e} "
-            "of it. Leave out biases beyond the first layer, and take linear, ReLU or power activations."
+            f"late_flow: `f` must be homogeneous in its parameters, but Euler's identity has a relative error of "
+            f"{residual:.1e}. Leave out biases beyond the first layer, and take linear, ReLU or power activations."
         )
     return degree
 
@@ -203,7 +203,7 @@ def _compiled(
     loss: tuple[Callable[[Array], Array], Callable[[Array], Array]],
     degree: float,
 ) -> tuple[Any, Any, Any]:
-    """Records of many states at once, the field, and its Jacobian."""
+    """The compiled functions: records of many states at once, the field, and its Jacobian."""
     slope, log_loss = loss
 
     def of(theta: Array) -> Array:
@@ -225,7 +225,7 @@ def _compiled(
             "kkt": jnp.sum(apart**2) / 2,
         }
 
-    # Called thousands of times on few numbers: nothing stands between the solver and the compiled programs.
+    # The solver calls these programs thousands of times on few numbers, so it calls them without a layer in between.
     told = compiler_options(quick=True)
     parts = jax.vmap(look), field, jax.jacfwd(field, argnums=1)
     look_, field_, bend = (jax.jit(part, compiler_options=told) for part in parts)

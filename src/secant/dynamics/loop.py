@@ -1,4 +1,4 @@
-"""The compiled part of a run: many steps on the device between two looks from the host."""
+"""The compiled loop of a run: many steps on the device between two looks from the host."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Compiled(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """What travels from chunk to chunk: the state, how each trajectory stands, and what probes remember."""
+    """What is carried from chunk to chunk: the state, the outcome of each trajectory so far, and the probes' memory."""
 
     state: State
     outcome: Any
@@ -47,10 +47,10 @@ class Loop:
     """One system with its probes and stopping rule, vectorised over the axes.
 
     Time is cut into blocks of `block` steps, the greatest common divisor of all cadences, so that records and looks
-    at the stopping rule happen only between blocks. The loop over blocks lies outside the vectorisation: its
-    conditions stay scalars, and records are written time-major, one contiguous row each.
+    at the stopping rule happen only between blocks. The loop over blocks lies outside the vectorisation. Its
+    conditions therefore stay scalars, and records are written time-major, one contiguous row each.
 
-    A loop is equal to another with the same functions, and then shares its compiled code.
+    Two loops with the same functions are equal and share their compiled code.
     """
 
     system: Map | Callable[..., Map]
@@ -65,7 +65,7 @@ class Loop:
         return dict(self.named_probes)
 
     def lift(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Vectorises `function` over the flattened grid of axes, or leaves it alone where there is none."""
+        """Vectorises `function` over the flattened grid of axes; without axes it stays as it is."""
         return jax.vmap(function) if self.batched else function
 
     @property
@@ -77,7 +77,7 @@ class Loop:
         return math.gcd(*cadences) if cadences else 1
 
     def begin(self, values: AxisValues, point: Any) -> Carry:
-        """Every trajectory before the first step, from `start` of the axis values or else from `point`."""
+        """Every trajectory before the first step, started from the axis values or else from `point`."""
 
         def one(values: AxisValues) -> Carry:
             first = point if self.start is None else call_with(self.start, values, role="the start")
@@ -97,7 +97,7 @@ class Loop:
     def observe(
         self, values: AxisValues, state: State, memory: dict[str, Any]
     ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-        """The records of every probe at one moment, and what those with a memory remember of it."""
+        """The records of every probe at one moment, and the new memory of probes that have one."""
         looks = {name: look(values, state, memory.get(name)) for name, look in compiled(self).looks.items()}
         return {name: records for name, (records, _) in looks.items()}, {name: looks[name][1] for name in memory}
 
@@ -107,12 +107,13 @@ class Loop:
         """Runs `rounds` rounds from round number `first` on: a look at the state, and then a block of steps.
 
         Round $k$ looks at the state after $k$ blocks. The look comes first so that the compiler sees look and step side
-        by side, and what both compute, such as the outputs of a network, is computed once. A run of `blocks` blocks has
-        one round more than that: in the last one no step is taken. It ends earlier once every trajectory has stopped
-        and every probe has had its look at that.
+        by side: work that both share, such as the outputs of a network, is then done once. A run of `blocks` blocks has
+        `blocks + 1` rounds, and the last round takes no step. The run ends earlier once every trajectory has stopped
+        and every probe has looked at the final state.
 
-        Returns the new carry and, for each probe, buffers of its records, of which the first
-        `ceil((first + rounds) / ratio) - ceil(first / ratio)` are valid, `ratio` being the probe's cadence in blocks.
+        Returns the new carry and, for each probe, buffers of its records. The first
+        `ceil((first + rounds) / ratio) - ceil(first / ratio)` records are valid, `ratio` being the probe's cadence in
+        blocks.
         """
         ratios = {name: probe.every // self.block for name, probe in self.probes.items()}
         looks = compiled(self).looks
@@ -134,8 +135,8 @@ class Loop:
             written, memory = {}, {}
             for name, rows in buffers.items():
                 ratio, remembered = ratios[name], carry.memory.get(name)
-                # A slot is written in every round of its group and the last write, the due one, stays: no branch
-                # ever touches the buffer, so it is updated in place.
+                # A slot is written in every round of its group, and the last write, the due one, stays. No branch ever
+                # touches the buffer, so that it is updated in place.
                 records, latest = _when(
                     number % ratio == 0,
                     ratio == 1,
@@ -149,8 +150,8 @@ class Loop:
                     record: lax.dynamic_update_index_in_dim(rows[record], value, slot, 0)
                     for record, value in records.items()
                 }
-            # A step after every look is taken in any case, and thrown away where none is due: no branch hides it from
-            # the look.
+            # A step follows every look, and is thrown away if none is due. Without a branch the compiler sees step and
+            # look together.
             due = number < blocks
             carry = _when(
                 due & jnp.any(carry.outcome == Outcome.UNFINISHED),
@@ -163,7 +164,7 @@ class Loop:
         return lax.while_loop(goes_on, body, (first, carry, buffers))[1:]
 
     def _last_round(self, carry: Carry, blocks: Any) -> Any:
-        """The last round that is due, as far as is known: an earlier one once every trajectory has stopped."""
+        """The last round that is due; an earlier one once every trajectory has stopped."""
         end = jnp.max(carry.stopped_at) // self.block
         ratios = {probe.every // self.block for probe in self.probes.values()} or {1}
         seen = functools.reduce(jnp.maximum, (-(-end // ratio) * ratio for ratio in sorted(ratios)))
@@ -187,7 +188,7 @@ class Loop:
         return jax.tree.map(choose, moved, carry.state)
 
     def _advance_block(self, values: AxisValues, carry: Carry, number: Any, due: Any) -> Carry:
-        """A block of steps of what is still running, if it is due, and how each trajectory stands after it."""
+        """A block of steps of all running trajectories, if it is due, and the outcome of each trajectory after it."""
         state = self.freeze(carry, self.steps(values, carry.state, self.block), due)
         ratio = (self.stop.every or self.block) // self.block
         verdict = _when(
@@ -216,7 +217,7 @@ class Loop:
         return found[0]
 
     def shown(self, values: AxisValues, state: State) -> Any:
-        """What every trajectory shows of its state."""
+        """The part of its state that every trajectory shows."""
         return self.lift(lambda values, state: self._map(values).shown(state))(values, state)
 
     def _seen(self, probe: Probe, values: AxisValues, state: State) -> Any:
@@ -234,7 +235,7 @@ class Loop:
         return self._map(values).step(state)
 
     def _judge(self, values: AxisValues, state: State) -> Any:
-        state = self._map(values).shown(state)  # what an optimiser remembers may hold infinities on purpose
+        state = self._map(values).shown(state)  # an optimiser's memory may hold infinities on purpose
         diverged = ~is_finite(state)
         if self.stop.diverged is not None:
             diverged |= _truth(call_with(self.stop.diverged, values, state, role="Stop.diverged"), "diverged")
@@ -245,7 +246,7 @@ class Loop:
         return verdict.astype(jnp.int8)
 
     def _look(self, name: str, values: AxisValues, state: State, memory: Any) -> tuple[dict[str, Any], Any]:
-        """One probe's records and, if it has a memory, its memory after them."""
+        """One probe's records and, if it has a memory, its memory afterwards."""
         probe = self.probes[name]
 
         def one(values: AxisValues, state: State, memory: Any) -> tuple[dict[str, Any], Any]:
@@ -265,13 +266,13 @@ class Loop:
 def compiled(loop: Loop) -> Compiled:
     """The compiled functions of `loop`; a second run of an equal loop compiles nothing.
 
-    The few most recent loops are kept, so that data held by forgotten ones can be freed.
+    Only the most recent loops are kept, so that the data of older loops can be freed.
     """
 
     def tail(values: AxisValues, carry: Carry, count: int) -> Carry:
         return carry._replace(state=loop.freeze(carry, loop.steps(values, carry.state, count)))
 
-    # The shapes of records are asked for before the loop is traced: a look that is compiled is traced once for both.
+    # The shapes of records are asked for before the loop is traced: one trace of a compiled look then serves both.
     looks = {name: jax.jit(functools.partial(loop._look, name)) for name in loop.probes}
     part = jit(loop.shown)
 
@@ -290,7 +291,7 @@ def compiled(loop: Loop) -> Compiled:
 
 
 def stable_types(step: Callable[[State], State], state: State) -> State:
-    """Casts the starting state to the types that `step` keeps, so that integers and Python floats may start a run."""
+    """Casts the starting state to types that `step` does not change: integers and Python floats may start a run."""
     state = jax.tree.map(_strong, state)
     structure: Any = jax.tree.structure(state)
     for _ in range(3):
@@ -306,11 +307,11 @@ def stable_types(step: Callable[[State], State], state: State) -> State:
             if old.shape != new.shape
         ]
         if wrong:
-            raise TypeError("simulate: `step` changes the shape of the state (" + "; ".join(wrong) + ").")
+            raise TypeError("simulate: `step` changes the shape of the state (" + "; ".join(wrong) + "). Keep it.")
         if all(old.dtype == new.dtype for old, new in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True)):
             return state
         state = jax.tree.map(lambda old, new: old.astype(new.dtype), state, after)
-    raise TypeError("simulate: `step` changes the data type of the state every time it is called.")
+    raise TypeError("simulate: `step` changes the data type of the state at every call. Return the types it is given.")
 
 
 def _strong(leaf: Any) -> Any:

@@ -17,14 +17,14 @@ def everything(state: State) -> State:
 class Map(NamedTuple):
     r"""A discrete dynamical system, $s_{t+1} = F(s_t)$.
 
-    Gradient descent on a network is one, and so is a two-number recursion: everything that iterates is a Map, so
-    one runner, [`simulate`][secant.dynamics.simulate], serves them all.
+    Gradient descent on a network is a Map, and so is a two-number recursion. Everything that iterates is a Map, so that
+    one runner, [`simulate`][secant.dynamics.simulate], serves all.
 
     Attributes:
         init: starting point -> state.
         step: state -> state; pure, one step, no logging.
-        shown: state -> what probes, stopping rules and the result of a run see of it; by default all of it. An
-            optimiser shows the parameters, and keeps its averages to itself.
+        shown: state -> the part of the state that probes, stopping rules and the result of a run see; by default all
+            of it. An optimiser shows the parameters, and keeps its averages to itself.
 
     Example:
         ```python

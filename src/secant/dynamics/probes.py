@@ -22,12 +22,12 @@ class Probe:
             the others as `name_error` and so on.
         every: record at steps $0, k, 2k, \dots$
         units: unit of the recorded values, kept in the dataset.
-        label: what a plot calls it (LaTeX between dollars).
+        label: the name of the quantity in a plot (LaTeX between dollars).
         dims: names of the value's own dimensions, if it has any.
         memory: for a probe that builds on its last record (a warm start): `state -> memory`, its memory before the
             first record; it may take values of axes, too. The function then takes `(state, memory)` and returns
             `(value, memory)`.
-        whole: whether it is given the whole state, also of a Map that shows only a part.
+        whole: whether the function sees the whole state, also of a Map that shows only a part.
     """
 
     function: Callable[..., Any]
@@ -59,7 +59,7 @@ def as_probes(probes: Mapping[str, Probe | Callable[..., Any]] | None, axes: tup
 
 
 def look_afresh(name: str, probe: Probe, available: Mapping[str, Any], state: Any) -> dict[str, Any]:
-    """A probe's records at one moment, whatever came before: one with a memory starts anew each time."""
+    """A probe's records at one moment, whatever came before: a probe with a memory starts anew each time."""
     role = f"probe {name!r}"
     if probe.memory is None:
         return named_records(name, call_with(probe.function, available, state, role=role))
@@ -67,11 +67,11 @@ def look_afresh(name: str, probe: Probe, available: Mapping[str, Any], state: An
 
 
 def named_records(name: str, value: Any) -> dict[str, Any]:
-    """What a probe returned, by the names under which it is recorded."""
+    """The arrays that a probe returned, by the names under which they are recorded."""
     if not isinstance(value, Mapping):
         return {name: jnp.asarray(value)}
     if "value" not in value:
         raise TypeError(
-            f"probe {name!r} returned {sorted(value)}; a probe of several arrays calls the main one 'value'."
+            f"probe {name!r} returned {sorted(value)}. A probe of several arrays must name the main one 'value'."
         )
     return {name if key == "value" else f"{name}_{key}": jnp.asarray(array) for key, array in value.items()}

@@ -1,4 +1,4 @@
-"""The runner: one compiled loop for every Map."""
+"""The runner `simulate`: iterates any Map in one compiled loop and records its probes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CHUNK_SECONDS = 0.25
 """How long the device works between two looks from the host."""
 
 CHUNK_BYTES = 8 * 2**20
-"""How much a chunk records before the host takes it over."""
+"""How much a chunk records before the host copies it."""
 
 SAVE_SECONDS = 2.0
-"""How often a run with a checkpoint saves itself; a shorter one is not worth saving."""
+"""How often a run with a checkpoint saves itself; shorter runs are not worth saving."""
 
 clock = time.perf_counter
-"""What sizes the chunks and times the saving. No number of a run depends on it."""
+"""The clock that sizes the chunks and times the saving. No number of a run depends on it."""
 
 
 def simulate(
@@ -50,12 +50,12 @@ def simulate(
 ) -> Trajectory:
     r"""Iterates a Map, $s_{t+1} = F(s_t)$ for $t < $ `steps`, and records its probes.
 
-    The loop is compiled once and the host looks in about four times a second: to show progress, to save, to end
-    early when every trajectory has stopped. Costs what a hand-written `jit(vmap(scan))` costs; holds the recorded
+    The loop is compiled once. About four times a second the host looks in: to show progress, to save, or to end the run
+    when every trajectory has stopped. A run costs what a hand-written `jit(vmap(scan))` costs, and holds the recorded
     arrays and a few states.
 
-    The result is a function of the arguments alone, whatever the clock says. Where every trajectory stops before the
-    last step, each probe's records end with its first look at or after the last stop: that of the final state.
+    The result is a function of the arguments alone, whatever the clock says. If every trajectory stops before the last
+    step, each probe's records end with its first look at or after the last stop, a look at the final state.
 
     Args:
         system: a [`Map`][secant.dynamics.Map], or a function of axis values that makes one: `lambda lr: ...`.
@@ -65,9 +65,9 @@ def simulate(
         over: named axes to batch over, all combinations of them in one run. Each is an array of values, or a pytree
             of arrays with one common leading length.
         stop: when a trajectory may end early; by default when it is no longer finite.
-        progress: who is told how far the run is.
-        checkpoint: a directory where a run longer than a moment saves itself and, if it was cut short, goes on to
-            the same bits.
+        progress: the object that is told how far the run is.
+        checkpoint: a directory where a run longer than a moment saves itself. A run that was cut short continues from
+            there, to the same bits.
         label: what progress calls this run.
 
     Returns:
@@ -140,11 +140,11 @@ class _Host:
         self._capacity = self._blocks_per_chunk({n: math.prod(k.shape) * k.dtype.itemsize for n, k in kinds.items()})
 
     def resume(self, folder: Path) -> None:
-        """Saves to `folder` from now on, and goes on from what it holds, if anything."""
+        """Saves to `folder` from now on, and continues from a checkpoint there, if there is one."""
         origin = checkpoints.fingerprint(self.carry, self.values, self.steps)
 
         def identify() -> str:
-            """What this run is: its program, its constants, its start and its length."""
+            """A digest of what determines this run: its program, its constants, its start and its length."""
             arguments = (self.values, self.carry, jnp.int32(0), jnp.int32(0), jnp.int32(0))
             program = self.compiled.advance.trace(*arguments, capacity=self._capacity).jaxpr
             return checkpoints.fingerprint(str(program), list(program.consts), origin)
@@ -163,7 +163,7 @@ class _Host:
     def run(self, reporter: reporters.Progress) -> None:
         """Chunk after chunk until the last step, or until every trajectory has stopped and every probe has seen it.
 
-        Each is of so many rounds, a look and then a block of steps; the last round of a run is a look alone.
+        A chunk has several rounds, each a look and then a block of steps. The last round of a run is a look alone.
         """
         capacity, blocks = self._capacity, jnp.int32(self.blocks)
         began = last_save = clock()
@@ -226,7 +226,7 @@ class _Host:
         return Trajectory(dataset, axes.unflatten(self.compiled.shown(self.values, self.carry.state)))
 
     def _take(self, buffers: dict[str, Any], size: int) -> None:
-        """Copies a chunk's valid records to their place."""
+        """Copies a chunk's valid records into the arrays of the run."""
         before = {name: self._recorded(name) for name in self.records}
         self.done += size
         self.end = self._stopped_by()
@@ -235,17 +235,17 @@ class _Host:
             self.records[name][before[name] : after] = np.asarray(buffer)[: after - before[name]]
 
     def _recorded(self, name: str) -> int:
-        """How many records of a probe there are: up to now, or to its first look after the last trajectory stopped."""
+        """How many records a probe has: up to now, or up to its first look after the last trajectory stopped."""
         ratio = self.owners[name].every // self.loop.block
         return min(-(-self.done // ratio), -(-self.end // ratio) + 1)
 
     def _last_block(self) -> int:
-        """How many blocks there are to run, as far as is known: fewer than asked once every trajectory has stopped."""
+        """How many blocks there are to run; fewer than asked for once every trajectory has stopped."""
         ratios = {probe.every // self.loop.block for probe in self.owners.values()} or {1}
         return min(self.blocks, max(-(-self.end // ratio) * ratio for ratio in ratios))
 
     def _stopped_by(self) -> int:
-        """The block at whose end the last trajectory stopped, or the last one of the run."""
+        """The block at whose end the last trajectory stopped, or the last block of the run."""
         if self._still_running():
             return self.blocks
         return int(np.asarray(self.carry.stopped_at).max()) // self.loop.block

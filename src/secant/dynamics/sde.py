@@ -1,4 +1,4 @@
-"""Stochastic differential equations: the same axes and probes along random paths, a whole ensemble in one loop."""
+"""Stochastic differential equations: a whole ensemble of random paths in one loop, with axes and probes."""
 
 from __future__ import annotations
 
@@ -47,37 +47,37 @@ def sde(
 ) -> Trajectory:
     r"""Follows $dX = b(X)\,dt + \sigma(X)\,dW$ in the sense of Ito from 0 to `until`, and records its probes.
 
-    The sister of [`flow`][secant.dynamics.flow]. By default by Euler and Maruyama,
-    $X \leftarrow X + b\,\delta + \sigma\sqrt\delta\,\xi$ with $\xi \sim N(0, I)$ and $\delta$ = `until`/`steps`: one
-    compiled loop whose every step moves the whole ensemble. Values of other axes see the same noise (common random
-    numbers), so that differences between them have a small sampling error; let `seed` depend on an axis for other
-    noise. A path that is no longer finite has diverged, which is an outcome and no error.
+    The default method is that of Euler and Maruyama, $X \leftarrow X + b\,\delta + \sigma\sqrt\delta\,\xi$ with
+    $\xi \sim N(0, I)$ and $\delta$ = `until`/`steps`, in one compiled loop where each step moves the whole ensemble.
+    Values of other axes see the same noise (common random numbers), so that differences between them have a small
+    sampling error; let `seed` depend on an axis for independent noise. A path that is no longer finite has diverged,
+    which is an outcome and no error. For equations without noise there is [`flow`][secant.dynamics.flow].
 
     Args:
         drift: state -> $b$, a pytree like the state; may take by name values of axes, `path` (its number) and `time`.
-        diffusion: state -> $\sigma$, of the structure of the state; takes the same names. For a leaf of shape `s` it
-            is of shape `s`, a factor of each entry's own noise; or of shape `(*s, m)`, a matrix for $m$ noises that
-            all leaves share. One number is the same factor for all entries.
+        diffusion: state -> $\sigma$, of the structure of the state; takes the same names. For a leaf of shape `s`
+            return shape `s`, a factor of each entry's own noise, or shape `(*s, m)`, a matrix for $m$ noises that all
+            leaves share. One number is the same factor for all entries.
         start: the starting point, or a function of axis values and `path` that makes one.
         until: the last time.
-        steps: of the fixed step size; with tolerances, those of the first step.
+        steps: how many steps of fixed size; with tolerances the first step has this size.
         paths: size of the ensemble, an axis `path` of the result; by default one path and no such axis.
         probes: what to record, by name; cadences do not apply.
         over: named axes to batch over, as in [`simulate`][secant.dynamics.simulate].
         samples: about how many records; both ends are among them, and all lie on steps.
-        seed: of the noise, or a function of axis values that makes one.
-        noise: for a diffusion without a matrix: `diffusion(state, z)` is then $\sigma z$ for `noise` numbers $z$.
-        solver: `"euler"`; `"milstein"`, of strong order 1, where every entry has a noise of its own whose factor
-            depends on that entry alone, or all have one; or `"additive"`, of strong order 3/2 (SRA1), where the
-            diffusion does not depend on the state. The latter two are diffrax's.
-        shared: whether paths are the same for every number of steps, on a virtual Brownian tree of diffrax, as they
-            are with other solvers and with tolerances; slower.
+        seed: seed of the noise, or a function of axis values that makes one.
+        noise: how many noises $z$ drive a diffusion without a matrix; `diffusion(state, z)` then returns $\sigma z$.
+        solver: `"euler"`; `"milstein"`, of strong order 1; or `"additive"`, of strong order 3/2 (SRA1). `"milstein"`
+            needs one noise for all entries, or a noise for each entry whose factor depends on that entry alone.
+            `"additive"` needs a diffusion that does not depend on the state. The latter two are diffrax's.
+        shared: whether paths are the same for every number of steps. They then lie on a virtual Brownian tree of
+            diffrax, which is slower. Other solvers and tolerances always use the tree.
         rtol: relative tolerance of a step, for the solver `"additive"`, which then chooses its steps.
-        atol: absolute tolerance of a step, likewise.
-        max_steps: give up on a path after so many steps, with tolerances; it is then recorded as diverged.
+        atol: absolute tolerance of a step, for the solver `"additive"`, which then chooses its steps.
+        max_steps: with tolerances, a path that needs more steps is given up and recorded as diverged.
 
     Returns:
-        Records over `(*axes, path, time)`, and the last state.
+        The records over `(*axes, path, time)`, and the last state.
 
     Example:
         ```python
@@ -101,7 +101,7 @@ def sde(
             f"sde: `rtol` and `atol` belong to the solver 'additive', got {solver!r}. Give a number of `steps`."
         )
     if over and "path" in over:
-        raise ValueError("sde: `over` cannot have an axis 'path', which is the ensemble's. Rename it, or use `paths`.")
+        raise ValueError("sde: `over` cannot have an axis 'path', the ensemble's name. Rename it, or use `paths`.")
     axes = Axes.of(over)
     ensemble = {} if paths is None else {"path": np.arange(whole("sde", "paths", paths, 1))}
     everything = Axes.of({**axes.values, **ensemble})
@@ -131,7 +131,7 @@ def sde(
 
 @dataclass(frozen=True)
 class _System:
-    """What a run is, but for its numbers: two of the same share compiled code."""
+    """Everything about a run but its numbers. Equal systems share compiled code."""
 
     drift: Callable[..., Any]
     diffusion: Callable[..., Any]
@@ -147,7 +147,7 @@ class _System:
 
     @property
     def places(self) -> np.ndarray:
-        """Steps at which there are records: the first, every so many, and the last."""
+        """Steps at which there are records: the first, every `every`-th step, and the last."""
         return np.unique(np.append(np.arange(0, self.steps + 1, self.every), self.steps))
 
     def lift(self, function: Callable[..., Any], *each: bool) -> Callable[..., Any]:
@@ -159,7 +159,7 @@ class _System:
         return function
 
     def begin(self, values: dict[str, Any], path: Any, point: Any) -> Any:
-        """Where one path starts, in the types that a step keeps."""
+        """The state at which one path starts, in the types that a step keeps."""
         if self.start is not None:
             point = call_with(self.start, {**values, "path": path}, role="sde: `start`")
         point = jax.tree.map(jnp.asarray, point)
@@ -195,7 +195,7 @@ class _System:
         return {name: look_afresh(name, probe, available, state) for name, probe in self.probes}, is_finite(state)
 
     def keys(self, values: dict[str, Any], number: Any) -> Any:
-        """One key, or one for each combination of axes where they choose the seed."""
+        """One key, or one key for each combination of axes if they choose the seed."""
         if self.seed is None:
             return jax.random.key(number)
         made = lambda values: jax.random.key(call_with(self.seed, values, role="sde: `seed`"))  # noqa: E731
@@ -235,7 +235,7 @@ class _System:
         return seen[0], state, seen[1]
 
     def _moved(self, own: bool) -> Callable[..., Any]:
-        """A step of the whole ensemble, whose noise is the same for all axes unless those have seeds of their own."""
+        """A step of the whole ensemble. Its noise is the same for all axes unless they have seeds of their own."""
         function: Callable[..., Any] = self.step
         if self.paths is not None:
             function = jax.vmap(function, (None, 0, None, None, 0, 0))

@@ -1,4 +1,4 @@
-"""When a trajectory ends: convergence and divergence are outcomes, not crashes."""
+"""The rule when a trajectory ends: convergence and divergence are outcomes, not crashes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def is_finite(state: Any) -> Bool[Array, ""]:
 class Stop:
     """The rule that ends a trajectory before its last step.
 
-    Each condition is a function of the state (and, by name, of the run's axis values) to a truth value. A state that
-    is not finite, as far as it is shown, has diverged, whatever the conditions. A stopped trajectory is frozen: its
-    later records hold its last value, and the result says how and when it ended.
+    Each condition is a function of the state (and, by name, of the run's axis values) to a truth value. Whatever the
+    conditions, a trajectory has diverged when the part of its state that is shown is not finite. A stopped trajectory
+    is frozen: its later records hold its last value, and the result records how and when it ended.
 
     Attributes:
-        converged: true where the trajectory may end well.
-        diverged: true where it has blown up.
-        every: look every so many steps; by default whenever the fastest probe records.
+        converged: true once the trajectory has reached its goal.
+        diverged: true once it has blown up.
+        every: steps between two looks at the conditions; by default whenever the fastest probe records.
     """
 
     converged: Callable[..., Any] | None = None

@@ -21,7 +21,7 @@ class Trajectory:
     """What a run recorded, and where it ended.
 
     Attributes:
-        dataset: one variable a probe over `(*axes, step)`, with `outcome` and `stopped_at` over the axes.
+        dataset: one variable for each probe over `(*axes, step)`, with `outcome` and `stopped_at` over the axes.
         state: the final state, or the part of it that the Map shows, its leaves batched over the axes.
     """
 
@@ -33,20 +33,20 @@ class Trajectory:
         return self.dataset[name]
 
     def plot(self, *names: str, ax: Any = None, look: str = "light") -> list[Any]:
-        """Draws the records, each in a panel of its own, with a line a trajectory.
+        """Draws the records, each in a panel of its own, with one line for each trajectory.
 
-        The first axis of the run is shown by colour, with a legend for a few values and a scale for many, a short
-        second one by the style of the lines. Positive records that span more than two decades are drawn on a
-        logarithmic axis. A line ends where its trajectory stopped, with a cross where that diverged.
+        Colours show the first axis of the run, with a legend for a few values and a scale for many. Line styles show a
+        short second axis. Positive records that span more than two decades are drawn on a logarithmic axis. A line ends
+        where its trajectory stopped, with a cross if it diverged.
 
         Args:
-            names: which records; by default all but those that say how well another is known, such as
+            names: the records to draw; by default all but the records of another record's accuracy, such as
                 `sharpness_error`.
-            ax: the axes of matplotlib to draw a single record in; by default a new figure.
+            ax: the matplotlib axes to draw a single record in; by default a new figure.
             look: `light` or `dark`.
 
         Returns:
-            The axes, one a record; `plot()[0].figure` is the figure.
+            The axes, one for each record; `plot()[0].figure` is the figure.
 
         Example:
             ```python
@@ -66,7 +66,7 @@ class Trajectory:
 
 
 def outcome_variables(axes: Axes, outcome: np.ndarray, stopped_at: np.ndarray, unit: str) -> dict[str, Any]:
-    """The two variables every run has, whatever its probes."""
+    """The two variables that every run has, `outcome` and `stopped_at`."""
     flags = {
         "flag_values": np.array([o.value for o in Outcome], np.int8),
         "flag_meanings": " ".join(o.name.lower() for o in Outcome),
@@ -90,11 +90,11 @@ def record_variable(
 ) -> tuple[tuple[str, ...], np.ndarray, dict[str, str]]:
     """One probe's time-major records `(times, batch, ...)` as a variable over `(*axes, along, ...)`.
 
-    Only strides change: no number is moved.
+    Only strides change; no number is moved.
     """
     own = records.ndim - 1 - (1 if axes.names else 0)
     if len(probe.dims) < own and probe.dims:
-        raise ValueError(f"probe {name!r} names {len(probe.dims)} dimensions but its value has {own}.")
+        raise ValueError(f"probe {name!r} names {len(probe.dims)} dimensions in `dims` but its value has {own}.")
     dims = probe.dims[:own] or tuple(f"{name}_{k}" for k in range(own))
     if axes.names:
         records = records.reshape(records.shape[0], *axes.shape, *records.shape[2:])

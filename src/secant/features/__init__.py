@@ -1,4 +1,4 @@
-"""Which input directions a function has learned to look at."""
+"""Features: which input directions a function uses, and recursive feature machines that learn them."""
 
 from typing import TYPE_CHECKING, Any
 

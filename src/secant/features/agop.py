@@ -24,7 +24,7 @@ from secant.curvature.checks import Function, finite_results, outputs_of, refuse
 from secant.models.entrance import takes_models
 
 BLOCK = 512
-"""Samples whose gradients are held at once."""
+"""How many samples' gradients are held at once."""
 
 
 @takes_models
@@ -36,7 +36,7 @@ def agop(f: Function, params: Params, x: Float[Array, "n ..."], *, block: int = 
 
     Args:
         f: any `f(params, x)` that treats its samples one by one.
-        params: where to evaluate it.
+        params: the parameters to evaluate at.
         x: inputs, one row a sample; images are read row by row, $d$ is all their pixels.
         block: samples at a time.
 
@@ -58,7 +58,7 @@ def agop(f: Function, params: Params, x: Float[Array, "n ..."], *, block: int = 
         raise TypeError(f"agop: `x` must be one array, one row a sample, got {type(x).__name__}.")
     if not jnp.issubdtype(x.dtype, jnp.floating):
         raise TypeError(
-            f"agop: `x` is of type {x.dtype}; there are no gradients by it. Pass floating-point inputs, for words "
+            f"agop: `x` is of type {x.dtype}, which has no gradients. Pass floating-point inputs; for words pass "
             "their embeddings."
         )
     block = whole("agop", "block", block, 1)
@@ -76,7 +76,7 @@ def agop_of(f: Function, block: int = BLOCK) -> Callable[[Params, Any], Array]:
         n, features = x.shape[0], int(np.prod(x.shape[1:]))
         size = min(block, n)
         blocks = -(-n // size)
-        # The last block is filled up with samples that count for nothing.
+        # The last block is filled up with samples of weight zero.
         weight = (jnp.arange(blocks * size) < n).astype(x.dtype).reshape(blocks, size)
         padded = jnp.concatenate([x, jnp.broadcast_to(x[-1:], (blocks * size - n, *x.shape[1:]))])
 

@@ -1,4 +1,4 @@
-"""How much two matrices of features agree."""
+"""The alignment of two matrices of features: the cosine between them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from secant.core.device import jit, to_device
 
 
 def alignment(first: Any, second: Any) -> Float[Array, ""]:
-    r"""The cosine of two matrices, $\operatorname{tr}(A^\top B)/(\|A\|_F\|B\|_F)$.
+    r"""The cosine between two matrices, $\operatorname{tr}(A^\top B)/(\|A\|_F\|B\|_F)$.
 
-    Between 0 and 1 for positive semi-definite ones, such as the average gradient outer product of a network and the
-    expected one of its target; 1 only if they are multiples of each other.
+    The cosine is 1 only if the matrices are positive multiples of each other. It lies between 0 and 1 for positive
+    semi-definite matrices, such as the average gradient outer product of a network and the expected gradient outer
+    product of its target.
 
     Args:
         first: a matrix, shape `(d, d)`.
-        second: another one.
+        second: another matrix of this shape.
 
     Example:
         ```python
@@ -48,7 +49,7 @@ def alignment(first: Any, second: Any) -> Float[Array, ""]:
 
 
 def _scaled_first(a: Array, b: Array) -> tuple[Array, tuple[Array, Array]]:
-    """The cosine and the largest entries: squares of large ones would overflow, those of small ones vanish."""
+    """The cosine and the largest entries. Scaling comes first, because squares of entries may overflow or vanish."""
     tops = jnp.max(jnp.abs(a)), jnp.max(jnp.abs(b))
     a, b = a / tops[0], b / tops[1]
     return jnp.sum(a * b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b)), tops

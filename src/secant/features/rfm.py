@@ -1,9 +1,10 @@
 r"""Recursive feature machines: kernel machines that learn which directions matter.
 
-A Laplace kernel in a metric $M$,
-$$k_M(x, z) = \exp(-\|x - z\|_M/L), \qquad \|v\|_M^2 = v^\top Mv,$$
-is fitted by ridge regression; then $M$ becomes the average gradient outer product of what was found, and so on
-(Radhakrishnan, Beaglehole, Pandit and Belkin, 2022). After a few rounds the kernel looks where the target changes.
+A round has two steps (Radhakrishnan, Beaglehole, Pandit and Belkin, 2022). Ridge regression fits a Laplace kernel in a
+metric $M$,
+$$k_M(x, z) = \exp(-\|x - z\|_M/L), \qquad \|v\|_M^2 = v^\top Mv.$$
+Then $M$ becomes the average gradient outer product of the fitted function. After a few rounds the kernel looks along
+the directions in which the target changes.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from secant.core.arguments import whole
 from secant.core.device import available_bytes
 
 MATRICES = 4
-"""How many matrices of samples by samples are held at once."""
+"""How many matrices of shape samples by samples are held at once."""
 
 ROWS = 128
-"""Rows of them that are worked on at a time: so many fit into the cache."""
+"""How many rows of these matrices are worked on at a time: this many fit into the cache."""
 
 
 class Fit(NamedTuple):
@@ -38,7 +39,7 @@ class Fit(NamedTuple):
 
 
 class _Machine(BaseEstimator):
-    """What regressor and classifier share."""
+    """The common part of regressor and classifier."""
 
     def __init__(
         self,
@@ -73,13 +74,13 @@ class _Machine(BaseEstimator):
             )
 
     def _learn(self, x: np.ndarray, y: np.ndarray) -> None:
-        """Alternates between coefficients and metric. `y` has one column an output."""
+        """Alternates between coefficients and metric. `y` has one column for each output."""
         self._check(len(x))
         metric = np.eye(x.shape[1], dtype=x.dtype)
         self.intercept_ = y.mean(axis=0)
         centred = y - self.intercept_
         self.errors_: list[float] = []
-        kernel, pull = np.empty((2, len(x), len(x)), x.dtype)  # one room for all rounds
+        kernel, pull = np.empty((2, len(x), len(x)), x.dtype)  # memory for all rounds
         for round_ in range(self.iterations + 1):
             fit = self._fitted(x, centred, metric, kernel, pull)
             self.errors_.append(fit.error)
@@ -88,7 +89,7 @@ class _Machine(BaseEstimator):
             if round_ < self.iterations:
                 found = self._outer_product(x, metric, fit)
                 largest = np.diagonal(found).max()
-                if not largest > 0:  # a constant function looks nowhere
+                if not largest > 0:  # a constant function prefers no direction
                     break
                 metric = found / largest
         self.x_ = x
@@ -96,7 +97,7 @@ class _Machine(BaseEstimator):
 
     def _fitted(self, x: np.ndarray, y: np.ndarray, metric: np.ndarray, kernel: np.ndarray, pull: np.ndarray) -> Fit:
         _kernel_and_pull(x, metric, self.bandwidth, kernel, pull)
-        # Row by row the lower triangle is, column by column, the upper one: the order in which LAPACK works in place.
+        # The lower triangle by rows is the upper triangle by columns, the order in which LAPACK works in place.
         kernel.flat[:: len(x) + 1] += self.regularization
         factorise, invert = linalg.get_lapack_funcs(("potrf", "trtri"), (kernel,))
         upper, failed = factorise(kernel.T, lower=False, clean=True, overwrite_a=True)
@@ -108,13 +109,13 @@ class _Machine(BaseEstimator):
         coefficients = linalg.cho_solve((upper, False), y, check_finite=False)
         error = np.nan
         if self.keep == "best":
-            # Leaving sample i out changes its residual to a_i / (A^-1)_ii: no second fit is needed.
+            # Without sample i its residual is a_i / (A^-1)_ii, so that no second fit is needed.
             inverse = invert(upper, lower=False, overwrite_c=True)[0]
             error = float(np.mean((coefficients / np.einsum("ij,ij->i", inverse, inverse)[:, None]) ** 2))
         return Fit(coefficients, pull, error)
 
     def _outer_product(self, x: np.ndarray, metric: np.ndarray, fit: Fit) -> np.ndarray:
-        r"""$\frac1n\sum_{ic}g_{ic}g_{ic}^\top$ of $g_{ic} = -\frac1LM\sum_ja_{jc}k_{ij}(x_i - x_j)/\|x_i - x_j\|_M$."""
+        r"""$\frac1n\sum_{ic}g_{ic}g_{ic}^\top$, $g_{ic} = -\frac1LM\sum_ja_{jc}k_{ij}(x_i - x_j)/\|x_i - x_j\|_M$."""
         multiply = linalg.get_blas_funcs("symm", (fit.pull,))
         with_one = np.append(x, np.ones((len(x), 1), x.dtype), axis=1)
         total = np.zeros_like(metric)
@@ -144,12 +145,12 @@ class RFMRegressor(RegressorMixin, MultiOutputMixin, _Machine):
         bandwidth: $L$, the length over which the kernel falls; the largest entry of the metric is 1.
         regularization: the ridge, added to the kernel's diagonal of ones.
         iterations: how often the metric is learned anew; 0 is plain kernel ridge regression.
-        diagonal: whether to learn one scale a feature only.
-        keep: `best`, the round with the smallest leave-one-out error, in closed form; or `last`.
+        diagonal: whether to learn only one scale for each feature.
+        keep: `best`, the round with the smallest leave-one-out error, known in closed form; or `last`.
 
     Attributes:
         metric_: $M$, shape `(d, d)`: proportional to the average gradient outer product of the round before.
-        errors_: leave-one-out error of every round; NaN with `keep="last"`, where they are not needed.
+        errors_: leave-one-out error of every round; NaN with `keep="last"`, which does not need them.
         best_iteration_: the round that was kept.
         feature_importances_: the diagonal of the metric, which sums to one.
 
@@ -185,9 +186,9 @@ class RFMRegressor(RegressorMixin, MultiOutputMixin, _Machine):
 
 
 class RFMClassifier(ClassifierMixin, _Machine):
-    """A recursive feature machine for classification: regression on one column of 0 and 1 a class.
+    """A recursive feature machine for classification: regression on a column of 0 and 1 for each class.
 
-    Takes the options of [`RFMRegressor`][secant.features.RFMRegressor], and has its attributes and `classes_`.
+    It takes the options of [`RFMRegressor`][secant.features.RFMRegressor], and has its attributes and `classes_`.
 
     Example:
         ```python
@@ -215,7 +216,7 @@ class RFMClassifier(ClassifierMixin, _Machine):
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """One value a class, or for two classes one value, positive for the second."""
+        """One value for each class; for two classes a single value, positive for the second class."""
         check_is_fitted(self)
         found = self._evaluate(validate_data(self, X, dtype=self.x_.dtype, reset=False))
         return found[:, 0] - 0.5 if len(self.classes_) == 2 else found
@@ -227,7 +228,7 @@ class RFMClassifier(ClassifierMixin, _Machine):
 
 
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """`a @ b` by the BLAS of SciPy, which also factorises: NumPy's is another, and each waits with all its threads."""
+    """`a @ b` by SciPy's BLAS, which also factorises: the threads of NumPy's own BLAS would wait beside its threads."""
     multiply = linalg.get_blas_funcs("gemm", (a, b))
     if out is None:
         out = np.empty((len(a), b.shape[1]), a.dtype)
@@ -235,10 +236,10 @@ def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.
 
 
 def _kernel_and_pull(x: np.ndarray, metric: np.ndarray, bandwidth: float, kernel: np.ndarray, pull: np.ndarray) -> None:
-    """Fills in the kernel, and kernel over distance with 0 on the diagonal; only lower triangles mean anything."""
+    """Fills in the kernel, and kernel over distance with 0 on the diagonal; only the lower triangles are valid."""
     moved = _product(x, metric)
     norms, one = np.einsum("id,id->i", moved, x)[:, None], np.ones((len(x), 1), x.dtype)
-    # Squares of distances, norms included, in one product.
+    # One product gives the squares of distances, norms included.
     _product(np.hstack([-2 * moved, norms, one]), np.hstack([x, one, norms]).T, out=kernel)
 
     def fill(begin: int) -> None:
@@ -246,7 +247,7 @@ def _kernel_and_pull(x: np.ndarray, metric: np.ndarray, bandwidth: float, kernel
         rows, distance = kernel[begin:end, :end], pull[begin:end, :end]
         own = np.arange(end - begin), np.arange(begin, end)
         np.sqrt(np.maximum(rows, 0, out=rows), out=distance)
-        # At distance zero the kernel has a kink, and the sum of gradients leaves it out: as if it were far away.
+        # At distance zero the kernel has a kink. The sum of gradients leaves this pair out, as if it were far apart.
         distance[own] = np.inf
         together = None if distance.all() else distance == 0
         np.multiply(distance, -1 / bandwidth, out=rows)
@@ -256,12 +257,12 @@ def _kernel_and_pull(x: np.ndarray, metric: np.ndarray, bandwidth: float, kernel
         np.divide(rows, distance, out=distance)
         rows[own] = 1
 
-    with ThreadPoolExecutor() as pool:  # NumPy lets go of the interpreter while it works
+    with ThreadPoolExecutor() as pool:  # NumPy releases the interpreter's lock while it works
         list(pool.map(fill, range(0, len(x), ROWS)))
 
 
 def distances(x: np.ndarray, z: np.ndarray, metric: np.ndarray) -> np.ndarray:
-    r"""$\|x_i - z_j\|_M$, shape `(n, m)`."""
+    r"""The distances $\|x_i - z_j\|_M$, shape `(n, m)`."""
     moved = x @ metric
     squares = np.einsum("id,id->i", moved, x)[:, None] + np.einsum("id,id->i", z @ metric, z)
     squares -= 2 * (moved @ z.T)

@@ -1,7 +1,7 @@
-r"""What matters in real data, from a strong model of it.
+r"""Which input directions matter in real data, learned from a strong model of the data.
 
-Nobody knows the target of real data, nor its expected gradient outer product. In its place stands the average gradient
-outer product of a model that has learned the data well: how well, it says itself.
+Nobody knows the target of real data, nor its expected gradient outer product. The average gradient outer product of a
+model that has learned the data well takes its place. The result states how accurate the model is.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from secant.features.agop import agop
 from secant.nets.network import Network
 
 TOGETHER = 256
-"""Samples that are evaluated at once."""
+"""How many samples are evaluated at once."""
 
 
 class Surrogate(NamedTuple):
-    """A strong model's idea of what matters.
+    """A strong model of some data, and the input directions that it uses.
 
     Attributes:
         agop: its average gradient outer product over the training inputs, shape `(d, d)`.
-        params: its parameters, those of the best validation accuracy.
+        params: its parameters at the best validation accuracy.
         validation_accuracy: share of the validation samples that it classifies right.
-        test_accuracy: share of the test samples, which decided nothing.
-        epoch: after which epoch it was best; 0 is the start.
+        test_accuracy: share of the test samples that it classifies right; they did not choose the epoch.
+        epoch: the epoch after which it was best; 0 is the start.
     """
 
     agop: Float[Array, "d d"]
@@ -49,16 +49,16 @@ def surrogate_agop(
 ) -> Surrogate:
     r"""The average gradient outer product of a network that is trained to classify.
 
-    Adam on the mean square of outputs less labels, with a step size that falls to zero along a cosine. After every
-    epoch the network is judged on the validation samples, and the first of the best is kept.
+    Adam minimises the mean square of outputs minus labels, with a step size that falls to zero along a cosine. After
+    every epoch the network is judged on the validation samples, and the first of the best epochs is kept.
 
     Args:
         net: the network, such as `secant.nets.myrtle5(parametrization="pytorch", bias=True)` for images.
         task: inputs, images or vectors, with labels of -1 and 1 or one-hot, and with validation samples.
         epochs: passes over the training samples.
-        batch: samples a step; what does not fill the last batch of an epoch is left out of it.
+        batch: samples a step. Samples that do not fill the last batch of an epoch are left out of the epoch.
         lr: Adam's step size at the start.
-        seed: of weights and batches.
+        seed: seed of weights and batches.
 
     Example:
         ```python
@@ -90,7 +90,7 @@ def surrogate_agop(
 
 @functools.lru_cache(maxsize=4)
 def _compiled(net: Network, lr: float, batch: int, per_epoch: int, epochs: int) -> tuple[Any, Any, Any]:
-    """Parameters to the start of a training, an epoch of it, and outputs of a block."""
+    """Compiled functions: parameters -> start of the training, one epoch, and the outputs of a block of samples."""
     import optax
 
     adam = optax.adam(optax.cosine_decay_schedule(lr, epochs * per_epoch))
@@ -109,7 +109,7 @@ def _compiled(net: Network, lr: float, batch: int, per_epoch: int, epochs: int) 
 
 
 def _accuracy(apply: Any, params: Params, part: Split) -> float:
-    """Share of samples that are classified right; blocks of one size, so that one program evaluates all of them."""
+    """Share of samples that are classified right. Blocks have one size, so that one program evaluates all."""
     count = len(part)
     padded = np.concatenate([part.x, np.repeat(part.x[:1], -count % TOGETHER, axis=0)])
     blocks = padded.reshape(-1, TOGETHER, *part.x.shape[1:])
@@ -120,7 +120,7 @@ def _accuracy(apply: Any, params: Params, part: Split) -> float:
 
 
 def _check(net: Network, task: Task, epochs: Any, batch: Any, lr: Any) -> Split:
-    """Refuses what cannot be learned from; gives the validation samples."""
+    """Checks the arguments and returns the validation samples."""
     for name, value in (("epochs", epochs), ("batch", batch)):
         whole("surrogate_agop", name, value, 1)
     if not np.isfinite(lr) or lr <= 0:

@@ -3,8 +3,9 @@
 from secant.lab.drawing import sheet
 from secant.lab.drawing.figures import drawn, save_figures, theme
 from secant.lab.registry import options
-from secant.lab.registry.config import SCALES, Options, Seeded, configure, fits_memory, option, scaled
+from secant.lab.registry.config import SCALES, configure, fits_memory, option, scaled
 from secant.lab.registry.lookup import UnknownStudyError, catalog, get, select, sources
+from secant.lab.registry.options import Options, Seeded
 from secant.lab.registry.study import Figure, Findings, Source, Study, study
 from secant.lab.runs.reuse import reuse
 from secant.lab.runs.store import CorruptRunError, Record, Store, StoreError

@@ -1,4 +1,4 @@
-"""Linear algebra of operators known only by their products."""
+"""Linear algebra of operators known only by their products: eigenpairs, traces, norms and spectral densities."""
 
 from secant.linalg.lanczos import block_lanczos
 from secant.linalg.operator import Eigenpairs, Operator, Vector

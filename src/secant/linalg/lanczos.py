@@ -16,7 +16,7 @@ from secant.linalg.spaces import images
 Product = Callable[[Float[Array, " p"]], Float[Array, " p"]]
 
 STEEP = 0.72
-"""A row of which the projection leaves less than this is projected once more: the sine of somewhat above 45 degrees."""
+"""If projection leaves less than this share of a row, it is repeated: the sine of somewhat above 45 degrees."""
 
 
 class _Krylov(NamedTuple):
@@ -44,17 +44,17 @@ def block_lanczos(
 ) -> Ritz:
     r"""The `k` leading eigenpairs of a symmetric operator.
 
-    Builds an orthonormal basis $Q$ of the block Krylov space of `start`, with full reorthogonalisation, and solves
-    $Q A Q^\top$. Each round costs one product a row of `start`; they are taken together, so that a block runs at
-    the speed of a matrix product. From one random row this is Lanczos' method; from the eigenvectors of a nearby
-    operator it is done after a round or two. A full basis is compressed to its best Ritz vectors (thick restart), and
-    an exhausted Krylov space is widened by a random direction, so a rank-deficient operator yields its zeros.
+    The method builds an orthonormal basis $Q$ of the block Krylov space of `start`, with full reorthogonalisation, and
+    solves $Q A Q^\top$. Each round costs one product for each row of `start`. These products are taken together, so
+    that a block runs at the speed of a matrix product. From one random row this is Lanczos' method; from the
+    eigenvectors of a nearby operator it needs a round or two. A full basis is compressed to its best Ritz vectors
+    (thick restart). An exhausted Krylov space is widened by a random direction, so that a rank-deficient operator
+    yields its zeros.
 
-    What is found are eigenvalues; that none between them was skipped is very likely, not certain. In particular a
-    Krylov space of $b$ rows holds at most $b$ eigenvectors of an eigenvalue: where multiplicities matter, start
-    with as many rows.
+    Every value found is an eigenvalue. Very likely, but not certainly, none between them was skipped. A Krylov space of
+    $b$ rows holds at most $b$ eigenvectors of an eigenvalue: if multiplicities matter, start with as many rows.
 
-    Can be traced: it stops by itself inside a compiled function.
+    The function can be traced: it stops by itself inside a compiled function.
 
     Args:
         product: $v \mapsto Av$ on flat vectors.
@@ -62,11 +62,11 @@ def block_lanczos(
         k: how many pairs; at most $p$.
         which: `largest`, `magnitude` or `smallest`.
         tol: stop when every error is at most `tol` times the largest magnitude among the Ritz values.
-        min_products: do not stop before so many, from the start or from when the Krylov space was last exhausted; a
-            start that knows nothing cannot judge its first Ritz values.
-        max_products: stop in any case after so many, at the end of a round; `k` are always spent.
-        capacity: rows of the basis kept; more need fewer products and more memory.
-        key: for the random directions.
+        min_products: the fewest products before a stop, counted from the start or from the last exhausted Krylov space.
+            A start without knowledge cannot judge its first Ritz values.
+        max_products: stop after this many products in any case, at the end of a round; `k` are always spent.
+        capacity: rows of the basis kept; more rows need fewer products and more memory.
+        key: random key for the random directions.
     """
     b, p = start.shape
     k = min(k, p)
@@ -77,7 +77,7 @@ def block_lanczos(
     key = jax.random.key(0) if key is None else key
     none, rounding = jnp.int32(0), 4 * jnp.finfo(start.dtype).eps
     products = jax.vmap(product) if b > 1 else lambda rows: product(rows[0])[None]
-    spare = _directions(key, b, p).astype(start.dtype)  # every round shifts it, and so has another
+    spare = _directions(key, b, p).astype(start.dtype)  # every round shifts these to get other directions
 
     def extend(state: _Krylov) -> _Krylov:
         """One round: multiply the block, orthogonalise, solve the projected problem."""
@@ -93,11 +93,11 @@ def block_lanczos(
         block, coupling = _orthonormal_rows(remainder, basis, another, lengths(images), rounded)
         values, coordinates = ranked_eigh(projected, size, which)
         residuals, errors = estimates(values, coordinates, size, coupling, k)
-        # A decomposition of what is not finite may come out finite.
+        # The decomposition of a matrix that is not finite may come out finite.
         best = jnp.where(jnp.isfinite(rounded), values[:k], jnp.nan)
         allowed = tol * jnp.max(jnp.abs(best)) + rounding * lengths(projected.ravel())
-        # In an exhausted Krylov space everything is exact, and nothing is known of the rest: the random direction
-        # that comes next is a start like the first, unless it finds another exhausted space with nothing new.
+        # In an exhausted Krylov space everything is exact, but nothing is known outside. The random direction that
+        # comes next is a start like the first, unless it finds another exhausted space with nothing new.
         exhausted = jnp.any(jnp.diag(coupling) == 0)
         nothing_new = jnp.all(jnp.abs(best - state.ritz.values) <= allowed) | (min_products == 0)
         enough = jnp.where(exhausted, nothing_new, spent - state.since >= min_products)
@@ -120,7 +120,7 @@ def block_lanczos(
         return lax.while_loop(lambda s: unfinished(s) & (s.size + b <= capacity), extend, state)
 
     empty, square = jnp.zeros((capacity, p), start.dtype), jnp.zeros((capacity, capacity), start.dtype)
-    # Orthonormal also where rows depend on each other; a row of zeros is no start at all.
+    # The start becomes orthonormal even if its rows depend on each other; a row of zeros is no start at all.
     first = jnp.linalg.qr(jnp.where(jnp.any(start != 0, axis=1, keepdims=True), start, spare).T)[0].T
     zero = jnp.zeros((k,), start.dtype)
     nothing = Ritz(zero, zero, zero, zero, jnp.int32(0), jnp.asarray(False))
@@ -136,14 +136,14 @@ def _capacity(b: int, k: int, capacity: int | None) -> int:
 
 
 def is_solved_whole(b: int, p: int, k: int, capacity: int | None) -> bool:
-    """Whether an operator of `p` dimensions is so small that its matrix is solved, whatever the `b` starting rows."""
+    """Whether an operator of `p` dimensions is so small that its whole matrix is solved, whatever the starting rows."""
     return p <= _capacity(b, min(k, p), capacity) + b
 
 
 def _directions(key: PRNGKeyArray, b: int, p: int) -> Array:
-    """Numbers between -1 and 1 without a pattern, by a hash of their place: for directions that are seldom needed.
+    """Numbers between -1 and 1 without a pattern, by a hash of their place, for directions that are seldom needed.
 
-    JAX's random numbers are a quarter of what the compiler takes for the whole of this file.
+    With random numbers of JAX, a quarter of this file's compile time would go to them.
     """
     words = jnp.ravel(jax.random.key_data(key))
     mixed = lax.iota(jnp.uint32, b * p) * jnp.uint32(0x9E3779B9) + words[0] + words[-1] * jnp.uint32(0x27D4EB2F)
@@ -165,15 +165,15 @@ def _dense(product: Product, zero: Array, k: int, which: Which) -> Ritz:
 
 
 def _rounding(projected: Array) -> Array:
-    """What rounding alone can move an eigenvalue by: some units in the last place of the norm."""
+    """How far rounding alone can move an eigenvalue: some units in the last place of the norm."""
     return 16 * jnp.finfo(projected.dtype).eps * lengths(projected.ravel())
 
 
 def _orthonormal_rows(rows: Array, basis: Array, spare: Array, scale: Array, rounded: Array) -> tuple[Array, Array]:
     """Orthonormal rows that span `rows` and are orthogonal to `basis`, with `rows = coupling @ result`.
 
-    A row that is nothing but the rounding of numbers like `rounded` is replaced by a row of `spare`, with no coupling
-    to it. `scale` says how long the rows were before the basis was projected out.
+    A row that is only the rounding of numbers like `rounded` is replaced by a row of `spare`, without coupling.
+    `scale` holds the lengths of the rows before the basis was projected out.
     """
     epsilon = jnp.finfo(rows.dtype).eps
     done: list[Array] = []
@@ -186,7 +186,7 @@ def _orthonormal_rows(rows: Array, basis: Array, spare: Array, scale: Array, rou
             coupling = coupling.at[index, other].set(overlap)
         length = lengths(row)
         lost = length <= 10 * epsilon * rounded
-        # Whatever has lost digits by cancellation is orthogonalised once more: twice is enough.
+        # A row that has lost digits by cancellation is orthogonalised once more: twice is enough.
         fresh = jnp.where(lost, spare[index] / jnp.linalg.norm(spare[index]), row / jnp.where(lost, 1.0, length))
 
         def again(vector: Array) -> Array:
@@ -195,8 +195,8 @@ def _orthonormal_rows(rows: Array, basis: Array, spare: Array, scale: Array, rou
                 vector = vector - (earlier @ vector) * earlier
             return vector / jnp.maximum(jnp.linalg.norm(vector), epsilon)
 
-        # One projection multiplies what the basis lacks in orthogonality by the tangent of the angle between the row
-        # and what is left of it. Above 45 degrees, where most rows are if the spectrum lies far from zero, that grows.
+        # One projection multiplies the basis's lack of orthogonality by the tangent of the angle between the row and
+        # its remainder. Above 45 degrees the lack grows, and most rows are there if the spectrum lies far from zero.
         passes = jnp.where(lost | (length < 0.1 * scale[index]), 2, jnp.where(length < STEEP * scale[index], 1, 0))
         fresh = lax.fori_loop(0, passes, lambda _, vector: again(vector), fresh)
         coupling = coupling.at[index, index].set(jnp.where(lost, 0.0, length))

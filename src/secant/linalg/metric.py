@@ -1,4 +1,4 @@
-r"""Leading eigenpairs in coordinates that are not orthonormal."""
+r"""Block Lanczos in coordinates that are not orthonormal: eigenpairs in an inner product given by a metric."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def metric_lanczos(
 ) -> Ritz:
     r"""The `k` largest eigenpairs of an operator $A$ that is self-adjoint in the inner product $u^\top M v$.
 
-    Block Lanczos in coordinates where $M$ is not the identity, as happens when vectors are given by coefficients of
-    vectors that are not orthogonal. Where the product with $A$ begins by multiplying with $M$, as it then usually does,
-    that multiplication is shared with the inner products. There are no restarts: a full basis ends the search.
+    This is block Lanczos in coordinates where $M$ is not the identity, for example coefficients of vectors that are not
+    orthogonal. The product with $A$ then usually begins with a multiplication by $M$, and the inner products share this
+    multiplication. There are no restarts: a full basis ends the search.
 
     Args:
         products: $(V, M V) \mapsto A V$ for a block of rows.
@@ -46,8 +46,8 @@ def metric_lanczos(
         start: the starting block $V$, and $M V$.
         k: how many pairs.
         tol: stop when every estimated error is at most `tol` times the largest magnitude.
-        rounds: blocks of the basis at most.
-        min_rounds: do not stop before so many; a start that knows nothing cannot judge its first Ritz values.
+        rounds: the most blocks of the basis.
+        min_rounds: the fewest rounds before a stop. A start without knowledge cannot judge its first Ritz values.
     """
     b, p = start[0].shape
     none = jnp.int32(0)
@@ -63,7 +63,7 @@ def metric_lanczos(
             return remainder, lax.dynamic_update_slice(coefficients, overlap, (none, earlier * b))
 
         images = products(state.block, state.dual)
-        # Block by block, so that a basis that is hardly begun costs hardly anything.
+        # The projection goes block by block, so that a short basis costs little.
         blank = jnp.zeros((b, rounds * b), images.dtype)
         remainder, coefficients = lax.fori_loop(0, state.round + 1, project_out, (images, blank))
         here = state.round * b
@@ -93,7 +93,7 @@ def metric_lanczos(
 def _orthonormal(rows: Rows, duals: Rows) -> tuple[Rows, Rows, Array]:
     """Rows orthonormal in the metric, with their duals, and `coupling` with `rows = coupling @ result`.
 
-    A direction that is nothing but rounding becomes zero: it adds a zero to the spectrum, which is never leading.
+    A direction that is only rounding becomes zero. It adds a zero to the spectrum, and this zero is never leading.
     """
     values, vectors = jnp.linalg.eigh(rows @ duals.T)
     real = values > 1e2 * jnp.finfo(rows.dtype).eps * jnp.max(jnp.abs(values))

@@ -1,4 +1,4 @@
-"""The spectral norm of a symmetric operator and its eigenvector, by the shortest programs that find them."""
+"""The spectral norm of a symmetric operator and its eigenvector, by short programs that compile fast."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from secant.linalg.tridiagonal import largest_of_tridiagonal
 
 
 class Norm(NamedTuple):
-    r"""A spectral norm.
+    r"""A spectral norm and its residual.
 
     Attributes:
         value: the largest magnitude $|\theta|$ among the Ritz values, at most $\|A\|$ up to rounding.
-        residual: $\|Au - \theta u\|$: there is an eigenvalue within this distance of $\theta$.
+        residual: $\|Au - \theta u\|$. An eigenvalue lies within this distance of $\theta$.
     """
 
     value: Float[Array, ""]
@@ -30,11 +30,11 @@ def spectral_norm(
 ) -> Norm:
     r"""The spectral norm of a symmetric operator, from its products with vectors.
 
-    Lanczos' three-term recurrence, $\beta_{j+1} q_{j+1} = A q_j - \alpha_j q_j - \beta_j q_{j-1}$, and the largest
-    eigenvalue in magnitude of the tridiagonal matrix of the $\alpha_j$ and $\beta_j$. Three vectors are kept and
-    nothing is orthogonalised again: that costs copies of eigenvalues already found, which a norm does not mind.
-    Compiles in a fraction of the time of [`block_lanczos`][secant.linalg.block_lanczos], which is the choice for
-    eigenvectors, for several eigenvalues, or to stop by a tolerance. Can be traced, mapped and batched.
+    The method runs Lanczos' three-term recurrence, $\beta_{j+1} q_{j+1} = A q_j - \alpha_j q_j - \beta_j q_{j-1}$, and
+    takes the largest eigenvalue in magnitude of the tridiagonal matrix of the $\alpha_j$ and $\beta_j$. It keeps three
+    vectors and orthogonalises nothing again. Eigenvalues already found can therefore come again, which does not change
+    a norm. It compiles in a fraction of the time of [`block_lanczos`][secant.linalg.block_lanczos], and can be traced,
+    mapped and batched. For eigenvectors, several eigenvalues or a tolerance use `block_lanczos`.
 
     Args:
         product: $v \mapsto Av$ on flat vectors.
@@ -62,13 +62,13 @@ def spectral_norm(
 def largest_eigenvalue(matrix: Float[Array, "n n"], *, steps: int = 24, dense: int = 32) -> Float[Array, ""]:
     r"""The largest eigenvalue of a positive semi-definite matrix, such as a tangent kernel that is written out.
 
-    Up to `dense` rows all eigenvalues are computed; beyond, `steps` products with vectors take their place, which find
-    it to rounding if the next one is well below it, and from below in any case. Can be traced, mapped and batched.
+    Up to `dense` rows all eigenvalues are computed. Beyond, `steps` products with vectors find the largest eigenvalue
+    from below, and to rounding if the next eigenvalue is well below it. Can be traced, mapped and batched.
 
     Args:
         matrix: symmetric, without negative eigenvalues.
         steps: products to spend.
-        dense: rows up to which it is solved at once.
+        dense: up to this many rows all eigenvalues are computed.
 
     Example:
         ```python
@@ -83,7 +83,7 @@ def largest_eigenvalue(matrix: Float[Array, "n n"], *, steps: int = 24, dense: i
     """
     if len(matrix) <= dense:
         return jnp.linalg.eigvalsh(matrix)[-1]
-    # Drawn here and not by the program, which would draw it again at every look of a run.
+    # The start is drawn here, because a compiled program would draw it again at every look of a run.
     start = jnp.asarray(np.random.default_rng(0).standard_normal(len(matrix)), matrix.dtype)
     _, (alphas, betas) = jax.lax.scan(
         lambda state, _: _advance(lambda v: matrix @ v, state),
@@ -112,11 +112,11 @@ class LeadingPair(NamedTuple):
 def leading_pair(
     product: Callable[[Float[Array, " p"]], Float[Array, " p"]], start: Float[Array, " p"], steps: int = 24
 ) -> LeadingPair:
-    r"""The eigenvalue of largest magnitude of a symmetric operator, with its eigenvector, in the room of four vectors.
+    r"""The eigenvalue of largest magnitude of a symmetric operator, with its eigenvector, kept in four vectors.
 
-    The recurrence of [`spectral_norm`][secant.linalg.norm.spectral_norm] runs twice: the first time for the
-    tridiagonal matrix, whose eigenvector $s$ says how to mix the Krylov vectors, the second time to add up
-    $u = \sum_j s_j q_j$ as they come by. Twice the products, and the basis is never kept.
+    The recurrence of [`spectral_norm`][secant.linalg.norm.spectral_norm] runs twice. The first pass gives the
+    tridiagonal matrix and its eigenvector $s$. The second pass adds up $u = \sum_j s_j q_j$ from the same Krylov
+    vectors. This costs twice the products, but the basis is never kept.
 
     Args:
         product: $v \mapsto Av$ on flat vectors.
@@ -137,12 +137,12 @@ def leading_pair(
 
     # One scan of two passes, so that the product is compiled once.
     _, (values, vectors, residuals) = jax.lax.scan(sweep, jnp.zeros(steps, start.dtype), None, length=2)
-    # Without orthogonalisation the Krylov vectors may repeat each other, and their mixture be longer than 1.
+    # Without orthogonalisation the Krylov vectors may repeat each other, and their mixture may be longer than 1.
     return LeadingPair(values[1], vectors[1] / jnp.linalg.norm(vectors[1]), residuals[1])
 
 
 _State = tuple[Array, Array, Array]
-"""Two Lanczos vectors, the one before and the one now, and the coefficient between them."""
+"""The last and the current Lanczos vector, and the coefficient between them."""
 
 
 def _first(start: Array) -> _State:
@@ -156,13 +156,13 @@ def _advance(product: Callable[[Array], Array], state: _State) -> tuple[_State, 
     alpha = now @ image
     image = image - alpha * now
     length = jnp.linalg.norm(image)
-    # An exhausted Krylov space goes on with zeros, which add eigenvalues 0 and no norm.
+    # After an exhausted Krylov space come zeros, which add eigenvalues 0 and do not change the norm.
     after = jnp.where(length > 0, image / jnp.maximum(length, jnp.finfo(now.dtype).tiny), 0.0)
     return (now, after, length), (alpha, length)
 
 
 def _leading(alphas: Array, betas: Array) -> tuple[Array, Array, Array]:
-    """Eigenvalue of largest magnitude of the tridiagonal matrix, its eigenvector, and the residual it leaves."""
+    """Eigenvalue of largest magnitude of the tridiagonal matrix, its eigenvector, and its residual."""
     values, vectors = jnp.linalg.eigh(jnp.diag(alphas) + jnp.diag(betas[:-1], 1) + jnp.diag(betas[:-1], -1))
     best = jnp.argmax(jnp.abs(values))
     return values[best], vectors[:, best], betas[-1] * jnp.abs(vectors[-1, best])

@@ -27,17 +27,17 @@ DENSE_ENTRIES = 2**27
 """The largest matrix that `dense` makes: 0.5 GiB of float32."""
 
 FEW_NUMBERS = 2**16
-"""Numbers of an operator and of a vector of its, up to which compiling takes longer than everything else."""
+"""Up to this many numbers in an operator and a vector together, compiling takes longer than everything else."""
 
 
 class Eigenpairs(NamedTuple):
-    r"""Eigenvalues and eigenvectors, best first, with what is known about their errors.
+    r"""Eigenvalues and eigenvectors, best first, with bounds and estimates of their errors.
 
     Attributes:
         values: $\theta_1, \dots, \theta_k$.
-        vectors: orthonormal eigenvectors: a vector of the operator's space with a leading axis of length $k$; None
-            where they were not asked for.
-        residuals: $\|A u_i - \theta_i u_i\|$: an eigenvalue lies within this distance, guaranteed.
+        vectors: orthonormal eigenvectors: a vector of the operator's space with a leading axis of length $k$; None if
+            you did not ask for vectors.
+        residuals: $\|A u_i - \theta_i u_i\|$. An eigenvalue is guaranteed to lie within this distance of $\theta_i$.
         errors: the estimated error, $\min(r_i, r_i^2/\text{gap}_i)$.
         products: products spent.
         converged: whether the tolerance was reached.
@@ -55,8 +55,9 @@ class Eigenpairs(NamedTuple):
 class Operator:
     r"""A linear map $A$, never written out.
 
-    `bind(data)` returns the product $v \mapsto Av$; what all products share (a forward pass, a linearisation) is done
-    there once. Compiled code is kept by `bind`: an operator at other parameters with the same `bind` compiles nothing.
+    `bind(data)` returns the product $v \mapsto Av$. Work that all products share, such as a forward pass or a
+    linearisation, is done there once. Compiled code belongs to `bind`: an operator at other parameters with the same
+    `bind` compiles nothing.
 
     Attributes:
         bind: `data -> product`.
@@ -64,11 +65,11 @@ class Operator:
         domain: shapes and types of $v$.
         codomain: shapes and types of $Av$.
         symmetric: whether $A = A^\top$; only then are there eigenvalues.
-        adjoint: `data -> transposed product`, where the operator is not symmetric.
-        matrix: `data -> dense matrix`, where there is a faster way than multiplying every basis vector.
-        search: `(data, k, tol, key) -> (pairs, lift)`, where there is a shorter way to the largest eigenpairs: `pairs`
-            in coordinates of its own, and `lift` from vectors there, as rows, to vectors of the operator's.
-        name: what it is called in errors.
+        adjoint: `data -> transposed product`, for an operator that is not symmetric.
+        matrix: `data -> dense matrix`, if there is a faster way than multiplying every basis vector.
+        search: `(data, k, tol, key) -> (pairs, lift)`, if there is a shorter way to the largest eigenpairs. `pairs` are
+            in coordinates of their own, and `lift` turns vectors there, as rows, into vectors of the operator's space.
+        name: the operator's name in errors.
     """
 
     bind: Callable[[Any], Callable[[Vector], Vector]]
@@ -88,7 +89,7 @@ class Operator:
 
     @property
     def dtype(self) -> Any:
-        """Type of its entries."""
+        """Type of the matrix entries."""
         return jnp.result_type(*(leaf.dtype for leaf in jax.tree.leaves(self.domain)))
 
     @property
@@ -111,7 +112,7 @@ class Operator:
         )
 
     def mv(self, v: Vector) -> Vector:
-        """The product $Av$: of a vector like `domain`, or of a flat one, which gives a flat one."""
+        """The product $Av$. Takes a vector like `domain`, or a flat vector, which gives a flat product."""
         flat = isinstance(v, (jax.Array, np.ndarray)) and v.ndim == 1 and not is_flat(self.domain)
         v = self._as_domain(v, flat, "mv: `v`")
         if flat:
@@ -119,14 +120,14 @@ class Operator:
         return _compiled(self.bind, "apply")(self.data, v)
 
     def flat_product(self) -> Callable[[Array], Array]:
-        """The product on flat vectors, to be traced inside another function."""
+        """The product on flat vectors, for use inside a traced function."""
         return _flattened(self.bind(self.data), self.domain)
 
     def __matmul__(self, v: Vector) -> Vector:
         return self.mv(v)
 
     def dense(self) -> Float[Array, "rows columns"]:
-        """The whole matrix, for small operators and for those with a fast way to it."""
+        """The whole matrix, for small operators, and for operators with a fast way to the matrix."""
         rows, columns = self.shape
         if self.matrix is not None:
             return self.matrix(self.data)
@@ -152,14 +153,14 @@ class Operator:
         r"""The `k` leading eigenpairs.
 
         Args:
-            k: how many; a smaller operator gives as many as it has.
+            k: how many pairs; a smaller operator gives as many as it has.
             which: `largest` (algebraically), `magnitude`, or `smallest` (algebraically).
             tol: estimated error of each value, relative to the largest magnitude among them.
-            max_products: gives up after so many products; `converged` then says so.
-            start: vectors near the wanted ones, with a leading axis: a warm start.
-            multiplicity: how often one eigenvalue can occur. A cold start takes so many random vectors; from fewer,
+            max_products: the most products. If they do not suffice, `converged` is false.
+            start: vectors near the wanted eigenvectors, with a leading axis: a warm start.
+            multiplicity: how often one eigenvalue can occur. A cold start takes this many random vectors; from fewer,
                 Lanczos' method does not see all copies.
-            vectors: whether to return the eigenvectors, too; some operators find the values sooner.
+            vectors: whether to return eigenvectors, too; some operators find the values alone sooner.
             key: randomness of a cold start.
         """
         self._needs_symmetry("top")
@@ -176,13 +177,13 @@ class Operator:
             if bool(ritz.converged):
                 return _eigenpairs(ritz, lift(ritz.vectors) if vectors else None)
         count = min(int(multiplicity), p)
-        # Memory for a longer basis is cheap where vectors are short, and saves products.
+        # For short vectors a longer basis costs little memory, and saves products.
         capacity = 0 if warm else min(128, 2**22 // p)
         rows: Any
         if warm:
             rows = self._rows(start)
         elif is_solved_whole(count, p, int(k), capacity):
-            rows = np.zeros((count, p), wide(self.dtype))  # which nobody looks at
+            rows = np.zeros((count, p), wide(self.dtype))  # nobody looks at these
         else:
             rows = jax.random.normal(key, (count, p), wide(self.dtype))
         solve = _compiled(
@@ -210,7 +211,7 @@ class Operator:
         Args:
             degree: Lanczos steps from each random vector.
             probes: how many random vectors.
-            points: of the grid.
+            points: number of grid points.
             width: $\sigma$ of the smoothing; by default a hundredth of the spectrum's extent.
             key: randomness.
         """
@@ -234,7 +235,7 @@ class Operator:
         return self._stochastic("trace", probes, key)
 
     def frobenius(self, *, probes: int = 32, key: PRNGKeyArray | None = None) -> Estimate:
-        """The Frobenius norm, likewise."""
+        """The Frobenius norm, by Hutchinson's estimator with its standard error; exact as for `trace`."""
         return self._stochastic("frobenius", probes, key)
 
     def to_scipy(self) -> scipy.sparse.linalg.LinearOperator:
@@ -268,7 +269,8 @@ class Operator:
     def _finite(self, method: str, result: Array) -> None:
         if not np.isfinite(np.asarray(result)).all():  # few numbers, and no program
             raise FloatingPointError(
-                f"{self.name}.{method}: a product is not finite. Are the parameters, the data and the loss finite?"
+                f"{self.name}.{method}: a product is not finite. Check that the parameters, the data and the loss are "
+                "finite."
             )
 
     def _rows(self, start: Vector) -> Float[Array, "b p"]:
@@ -280,7 +282,7 @@ class Operator:
                     f"{self.name}.top: `start` must hold vectors with a leading axis that counts them, "
                     f"got shapes {[jnp.shape(leaf) for leaf in jax.tree.leaves(start)]}."
                 )
-            # Every vector is checked like one to be multiplied; the first speaks for all.
+            # Only the first vector is checked: all share one array.
             self._as_domain(jax.tree.map(lambda leaf: leaf[0], start), False, "top: a vector of `start`")
             start = jax.vmap(lambda v: ravel_pytree(v)[0])(start)
         if start.shape[1] != self.shape[1] or len(start) == 0:
@@ -291,7 +293,7 @@ class Operator:
 
     @property
     def _is_small(self) -> bool:
-        """Whether its products take no time beside what compiling them well would take."""
+        """Whether compiling the products well would take longer than computing them."""
         numbers = sum(np.size(leaf) for leaf in jax.tree.leaves(self.data))
         return numbers + size_of(self.domain) <= FEW_NUMBERS
 
@@ -300,7 +302,7 @@ class Operator:
             raise ValueError(f"{self.name}.{method}: only a symmetric operator has a real spectrum; use A.T @ A.")
 
     def _as_domain(self, v: Vector, flat: bool, what: str) -> Vector:
-        """A vector as the product takes it, or an error that says what would be taken."""
+        """The vector in the form that the product takes. A misfit is an error that names the right form."""
         for leaf in jax.tree.leaves(v):
             if not jnp.issubdtype(jnp.result_type(leaf), jnp.number) or jnp.iscomplexobj(leaf):
                 raise TypeError(f"{self.name}.{what} must hold real numbers, got {jnp.result_type(leaf)}.")

@@ -1,4 +1,4 @@
-"""Ritz pairs: approximate eigenpairs from a projected operator, and how far off they can be."""
+"""Ritz pairs: approximate eigenpairs from a projected operator, and their errors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ class Ritz(NamedTuple):
     Attributes:
         values: $\theta_i$.
         vectors: $u_i$, orthonormal rows.
-        residuals: $r_i = \|A u_i - \theta_i u_i\|$, with what rounding adds. Within this distance of $\theta_i$ there
-            is an eigenvalue: a guarantee.
-        errors: $\min(r_i, r_i^2 / \delta_i)$ with $\delta_i$ the distance to the nearest other Ritz value, which is
-            the size of the error once the spectrum near $\theta_i$ is resolved (Temple and Kato), with what rounding
-            adds.
+        residuals: $r_i = \|A u_i - \theta_i u_i\|$ plus rounding. An eigenvalue is guaranteed to lie within this
+            distance of $\theta_i$.
+        errors: $\min(r_i, r_i^2 / \delta_i)$ plus rounding, with $\delta_i$ the distance to the nearest other Ritz
+            value. This is the size of the error once the spectrum near $\theta_i$ is resolved (Temple and Kato).
         products: how many products with the operator were spent.
         converged: whether every error came below the tolerance.
     """
@@ -36,7 +35,7 @@ class Ritz(NamedTuple):
 
 
 def lengths(rows: Array) -> Array:
-    """Norms over the last axis, also of numbers so small that their squares are no longer there."""
+    """Norms over the last axis, right also for numbers so small that their squares vanish."""
     peak = jnp.max(jnp.abs(rows), axis=-1, keepdims=True)
     unit = jnp.where(peak > 0, peak, 1.0)
     return unit[..., 0] * jnp.linalg.norm(rows / unit, axis=-1)
@@ -45,12 +44,12 @@ def lengths(rows: Array) -> Array:
 def ranked_eigh(projected: Float[Array, "m m"], size: Array | int, which: Which) -> tuple[Array, Array]:
     """Eigenvalues and eigenvectors (columns) of the leading `size` rows, the wanted ones first.
 
-    What lies beyond `size` is given eigenvalues that no other has, on the operator's own scale, and comes last.
+    Rows beyond `size` get eigenvalues that no other row has, on the operator's own scale, and come last.
     """
     active = jnp.arange(projected.shape[0]) < size
     inside = jnp.where(active[:, None] & active[None, :], projected, 0.0)
     inside = (inside + inside.T) / 2
-    bound = jnp.max(jnp.sum(jnp.abs(inside), axis=1))  # of every eigenvalue
+    bound = jnp.max(jnp.sum(jnp.abs(inside), axis=1))  # no eigenvalue is larger
     far = jnp.where(bound > 0, 2 * bound, 1.0)
     values, vectors = jnp.linalg.eigh(inside + jnp.diag(jnp.where(active, 0.0, far)))
     keys = {"largest": -values, "smallest": values, "magnitude": -jnp.abs(values)}[which]
@@ -64,10 +63,10 @@ def estimates(
     """Residual norms and error estimates of the first `k` Ritz pairs of a block Krylov space.
 
     Args:
-        values: of the projected operator, the wanted ones first.
+        values: eigenvalues of the projected operator, the wanted ones first.
         coordinates: its eigenvectors, as columns.
-        size: how many rows the basis has; beyond lies padding.
-        coupling: of the last block of the basis to the one that would come next.
+        size: how many rows the basis has; the rows beyond are padding.
+        coupling: the coupling of the last block of the basis to the block that would come next.
         k: how many pairs.
     """
     b = coupling.shape[0]

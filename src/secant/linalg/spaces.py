@@ -16,11 +16,11 @@ Vector = Any
 
 
 AT_ONCE = 64
-"""Basis vectors that are multiplied together, at most."""
+"""The most basis vectors that are multiplied together."""
 
 
 class Space:
-    """Shapes and types as a key: equal where they are equal."""
+    """The shapes and types of a pytree as a dictionary key: equal shapes and types give equal keys."""
 
     def __init__(self, tree: Any) -> None:
         leaves, self.structure = jax.tree.flatten(tree)
@@ -33,17 +33,17 @@ class Space:
         return isinstance(other, Space) and (self.leaves, self.structure) == (other.leaves, other.structure)
 
     def tree(self) -> Any:
-        """The shapes and types again."""
+        """The pytree of shapes and types."""
         return jax.tree.unflatten(self.structure, [jax.ShapeDtypeStruct(s, t) for s, t in self.leaves])
 
 
 def size_of(space: Any) -> int:
-    """How many numbers a vector has."""
+    """How many numbers a vector of the space has."""
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(space))
 
 
 def is_flat(space: Any) -> bool:
-    """Whether a vector is one array with one axis."""
+    """Whether a vector of the space is one array with one axis."""
     return isinstance(space, jax.ShapeDtypeStruct) and len(space.shape) == 1
 
 
@@ -53,7 +53,7 @@ def wide(dtype: Any) -> Any:
 
 
 def unravel_like(space: Any) -> Callable[[Array], Vector]:
-    """Flat vector -> pytree, without making a vector to find out how."""
+    """A function from flat vectors to pytrees, made from shapes alone."""
     leaves, structure = jax.tree.flatten(space)
     cuts = np.cumsum([math.prod(leaf.shape) for leaf in leaves])[:-1]
 
@@ -66,9 +66,9 @@ def unravel_like(space: Any) -> Callable[[Array], Vector]:
 
 
 def images(product: Callable[[Array], Array], size: int, dtype: Any) -> Array:
-    """What a linear map makes of every basis vector, a row each, some at a time.
+    """The image of every basis vector under a linear map, one row each, computed some at a time.
 
-    The last few are filled up with zeros: the product is compiled once, and not for what is left over as well.
+    The last group is filled up with zeros, so that the product is compiled for one size only.
     """
     count = max(1, -(-size // AT_ONCE))
     width = -(-size // count)

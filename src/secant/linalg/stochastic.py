@@ -1,4 +1,4 @@
-"""Traces, norms and spectral densities from random vectors: thin over matfree."""
+"""Traces, norms and spectral densities from random vectors: a thin layer over matfree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from secant.look import COLOURS, number, panels
 Product = Callable[[Array], Array]
 
 MASS = 1e-10
-"""A node of less weight is one of rounding."""
+"""A quadrature node of less weight comes from rounding."""
 
 
 class Estimate(NamedTuple):
@@ -26,7 +26,7 @@ class Estimate(NamedTuple):
 
     Attributes:
         value: the estimate.
-        error: its standard error: 0 for an exact number, infinite for one random vector, which cannot tell.
+        error: its standard error; 0 for an exact number, infinite for a single random vector, which shows no spread.
     """
 
     value: float
@@ -34,7 +34,7 @@ class Estimate(NamedTuple):
 
 
 class Density(NamedTuple):
-    r"""A spectral density on a grid, and the quadrature it was made of.
+    r"""A spectral density on a grid, and the quadrature behind it.
 
     Attributes:
         grid: $t$.
@@ -54,10 +54,10 @@ class Density(NamedTuple):
         return float(self.nodes.min() - self.grid[0]) / 5
 
     def largest(self, k: int = 3) -> list[float]:
-        """Up to `k` of the largest eigenvalues: those that every random vector sees, within the width.
+        """Up to `k` of the largest eigenvalues, as far as all random vectors agree on them within the width.
 
-        The largest nodes of a Lanczos run converge to the largest eigenvalues first; where the runs differ, none is
-        given, and no smaller one either.
+        The largest nodes of a Lanczos run converge to the largest eigenvalues first. The list ends at the first
+        eigenvalue on which the runs differ.
         """
         found: list[float] = []
         rows = [np.sort(at[mass > MASS])[::-1] for at, mass in zip(self.nodes, self.weights, strict=True)]
@@ -72,8 +72,8 @@ class Density(NamedTuple):
         """Draws the density on a logarithmic axis, with the largest eigenvalues.
 
         Args:
-            ax: the axes of matplotlib to draw in; by default those of a new figure.
-            k: how many eigenvalues are marked, as far as [`largest`][secant.linalg.Density.largest] knows them.
+            ax: the matplotlib axes to draw in; by default those of a new figure.
+            k: how many eigenvalues are marked, as far as [`largest`][secant.linalg.Density.largest] gives them.
             look: `light` or `dark`.
 
         Returns:
@@ -97,10 +97,10 @@ class Density(NamedTuple):
 def hutchinson(
     what: Literal["trace", "frobenius"], product: Product, like: Array, key: PRNGKeyArray, *, probes: int, exact: bool
 ) -> tuple[Array, Array]:
-    r"""Trace or Frobenius norm and its standard error.
+    r"""The trace or the Frobenius norm, with its standard error, by Hutchinson's estimator.
 
-    $\mathrm{tr} A = E[v^\top A v]$ and $\|A\|_F^2 = E\|Av\|^2$ for random signs $v$; with `exact` the mean is
-    over all basis vectors instead, which costs one product a column and has no error.
+    $\mathrm{tr} A = E[v^\top A v]$ and $\|A\|_F^2 = E\|Av\|^2$ for random signs $v$. With `exact` the mean runs over
+    all basis vectors instead, which costs one product a column and has no error.
     """
     if exact:
         columns = images(product, like.size, like.dtype)
@@ -109,7 +109,7 @@ def hutchinson(
     integrand = stochtrace.monte_carlo_trace() if what == "trace" else stochtrace.monte_carlo_frobeniusnorm_squared()
     sampler = stochtrace.sampler_signs(like, num=probes)
     mean, error = stochtrace.estimator_monte_carlo_mean_and_sem(integrand, sampler)(product, key)
-    # The mean is estimated from the same draws, so that one draw says nothing about its error.
+    # The mean is estimated from the same draws, so that one draw tells nothing about its error.
     error = error * math.sqrt(probes / (probes - 1)) if probes > 1 else jnp.full_like(error, jnp.inf)
     if what == "trace":
         return mean, error
@@ -118,7 +118,7 @@ def hutchinson(
 
 
 def quadrature(product: Product, like: Array, key: PRNGKeyArray, *, degree: int, probes: int) -> tuple[Array, Array]:
-    r"""Gauss nodes and weights of the spectral measure of `probes` random vectors, `degree` of each."""
+    r"""Gauss nodes and weights of the spectral measures of `probes` random vectors, `degree` nodes for each."""
 
     def one(key: PRNGKeyArray) -> tuple[Array, Array]:
         return spectral_measure(product, jax.random.rademacher(key, like.shape, like.dtype), degree)
@@ -129,7 +129,7 @@ def quadrature(product: Product, like: Array, key: PRNGKeyArray, *, degree: int,
 def spectral_measure(product: Product, start: Float[Array, " p"], degree: int) -> tuple[Array, Array]:
     r"""Gauss nodes and weights, of sum one, of $\sum_i (e_i\cdot v)^2\,\delta_{\omega_i}/|v|^2$ for one vector $v$.
 
-    They have the first $2 \cdot$ `degree` moments of it, $v^\top A^kv/|v|^2$, and cost `degree` products.
+    They share the first $2 \cdot$ `degree` moments of this measure, $v^\top A^kv/|v|^2$, and cost `degree` products.
 
     Args:
         product: $v \mapsto Av$, symmetric.
@@ -142,10 +142,10 @@ def spectral_measure(product: Product, start: Float[Array, " p"], degree: int) -
 
 
 def _until_the_end(projected: Array) -> Array:
-    """The tridiagonal matrix of a Lanczos run, up to where the Krylov space ends.
+    """The tridiagonal matrix of a Lanczos run, cut where the Krylov space ends.
 
-    There the next vector is nothing but rounding, or 0/0, and so is all that follows. It gets no weight, and the place
-    of the first Rayleigh quotient, which lies inside the spectrum.
+    Beyond the end all vectors are rounding, or 0/0. Their entries get no weight, and the place of the first Rayleigh
+    quotient, which lies inside the spectrum.
     """
     diagonal, beside = jnp.diag(projected), jnp.diag(projected, 1)
     largest = jax.lax.cummax(jnp.maximum(jnp.abs(diagonal[:-1]), jnp.abs(beside)))
@@ -159,7 +159,7 @@ def gaussian_density(nodes: Array, weights: Array, points: int = 512, width: flo
     r"""The quadrature smoothed with Gaussians of standard deviation `width`, on a grid that holds all of it."""
     at, mass = np.asarray(nodes, float), np.asarray(weights, float)
     low, high = float(at.min()), float(at.max())
-    # A single eigenvalue still has an extent: that of its rounding.
+    # A single eigenvalue still has an extent: its rounding.
     extent = max(high - low, 1e-6 * max(abs(low), abs(high))) or 1.0
     width = extent / 100 if width is None else width
     if not width > 0:

@@ -1,4 +1,4 @@
-"""The largest eigenvalue of a tridiagonal matrix, for loops that need nothing else of it."""
+"""The largest eigenvalue of a tridiagonal matrix, for loops that need no other eigenvalue."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from jax import lax
 from jaxtyping import Array, Float
 
 POINTS = 16
-"""An interval is cut into so many at once: at best a processor divides as many in one instruction."""
+"""An interval is cut into this many parts at once: at best a CPU divides as many numbers in one instruction."""
 
 
 @jax.custom_jvp
 def largest_of_tridiagonal(diagonal: Float[Array, " n"], beside: Float[Array, " n-1"]) -> Float[Array, ""]:
-    r"""The largest eigenvalue of the symmetric matrix $T$ of a diagonal $\alpha$ and what is beside it, $\beta$.
+    r"""The largest eigenvalue of the symmetric tridiagonal matrix $T$ with diagonal $\alpha$ and off-diagonal $\beta$.
 
-    All pivots of $T - xI$, $p_1 = \alpha_1 - x$ and $p_i = \alpha_i - x - \beta_{i-1}^2 / p_{i-1}$, are negative just
-    where $x > \lambda_{\max}$. So an interval that holds $\lambda_{\max}$, at first from the largest $\alpha_i$ to
-    Gershgorin's bound, is cut into sixteenths until it is as short as rounding: divisions of vectors alone, in one
-    small loop. The derivative is $u^\top \dot T u$ with the eigenvector $u$. Can be traced, mapped and batched.
+    All pivots of $T - xI$, $p_1 = \alpha_1 - x$ and $p_i = \alpha_i - x - \beta_{i-1}^2 / p_{i-1}$, are negative if and
+    only if $x > \lambda_{\max}$. The method starts with an interval that holds $\lambda_{\max}$, from the largest
+    $\alpha_i$ to Gershgorin's bound, and cuts it into sixteenths until it is as short as rounding. This takes only
+    divisions of vectors, in one small loop. The derivative is $u^\top \dot T u$ with the eigenvector $u$. Can be
+    traced, mapped and batched.
 
     Args:
         diagonal: $\alpha$.
@@ -45,7 +46,7 @@ def largest_of_tridiagonal(diagonal: Float[Array, " n"], beside: Float[Array, " 
         )
     dtype = diagonal.dtype
     scale = jnp.max(jnp.abs(diagonal)) + jnp.max(jnp.abs(beside), initial=0)
-    unit = jnp.where(scale == 0, 1, scale)  # squares of what is small against nothing else stay numbers
+    unit = jnp.where(scale == 0, 1, scale)  # in units of the scale, squares of small numbers do not vanish
     alphas, betas = diagonal / unit, jnp.abs(beside) / unit
     low = jnp.max(alphas)
     high = jnp.max(alphas + jnp.pad(betas, (1, 0)) + jnp.pad(betas, (0, 1)))
@@ -57,7 +58,7 @@ def largest_of_tridiagonal(diagonal: Float[Array, " n"], beside: Float[Array, " 
         pivot = alphas[0] - x
         beyond = pivot < 0
         for row in range(1, len(alphas)):
-            # After a pivot of zero they mean nothing, and need not: x is no longer beyond then.
+            # After a pivot of zero the pivots mean nothing, and need not: x then does not exceed the eigenvalue.
             pivot = alphas[row] - x - betas[row - 1] ** 2 / pivot
             beyond &= pivot < 0
         last = jnp.sum(~beyond, dtype=np.int32) - 1

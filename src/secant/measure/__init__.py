@@ -1,8 +1,11 @@
 r"""What to measure along a training run. Each function here makes a measurement for [`train`][secant.optim.train].
 
 Eigenvalues are followed: each measurement starts from the eigenvectors of the last one and stops by a residual
-tolerance, so that after small steps a few products are enough. It records the values, and beside them `_residual`,
-the distance within which there is sure to be an eigenvalue, `_error`, the estimated error, and `_products`, the cost.
+tolerance. After small steps a few products are therefore enough. Beside the eigenvalues a measurement records
+
+- `_residual`, a distance within which there is sure to be an eigenvalue;
+- `_error`, the estimated error;
+- `_products`, the cost.
 """
 
 from secant.measure import events

@@ -1,4 +1,4 @@
-"""What the next batch of a run sees."""
+"""Measurements of the next batch of a run: its loss, and its critical step."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from secant.optim.problem import Problem
 def batch_critical_lr(*, every: int = 1) -> Measurement:
     r"""The critical step size of the batch that the next step sees, $2/(c_b\,\lambda_{\max}(K_b))$.
 
-    For the mean squared error, $b/\lambda_{\max}(K_b)$. A kernel of $b$ samples is small, and it begins with the
-    outputs of the step: at every step it costs less than the step.
+    For the mean squared error it is $b/\lambda_{\max}(K_b)$. The kernel of $b$ samples is small, and its computation
+    shares the outputs with the step. Measured at every step, it costs less than the step.
 
     Args:
         every: steps between two measurements.
@@ -38,7 +38,7 @@ def _batch_critical(problem: Problem, every: int) -> Probe:
 
 
 def batch_loss(*, every: int = 1) -> Measurement:
-    """The loss of the batch that the next step sees, which at every step is the step's own.
+    """The loss of the batch that the next step sees; measured at every step, it is the loss that the step descends.
 
     Args:
         every: steps between two measurements.
@@ -56,7 +56,7 @@ def _batch_loss(problem: Problem, every: int) -> Probe:
 def seen(caller: str, problem: Problem, state: Any) -> tuple[Any, Any, Any]:
     """Parameters, inputs and targets of the next step."""
     if not isinstance(state, BatchState):
-        raise ValueError(f"measure.{caller}: there are batches in a run on batches only. Pass `batches` to the run.")
+        raise ValueError(f"measure.{caller}: this run has no batches. Pass `batches` to `train`.")
     if state.rows.dtype == bool:
         raise ValueError(f"measure.{caller}: a Bernoulli batch has no fixed size. Use batches of a fixed size.")
     inputs, targets = (jax.tree.map(lambda leaf: leaf[state.rows], part) for part in (problem.x, problem.y))

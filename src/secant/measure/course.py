@@ -1,4 +1,4 @@
-"""The course of a run: its loss, its gradient, how far it has come."""
+"""The course of a run: its loss, the norm of its gradient, and the distance from the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights that are followed by a norm: their length, how far a step turns them, and the step size that matters."""
+"""Weights followed by a normalisation layer: their length, the angle of a step, and the effective step size."""
 
 from __future__ import annotations
 
@@ -24,17 +24,21 @@ Grouping = Callable[[str], str | None]
 def effective_lr(lr: float, *, groups: Grouping | None = None, batch: bool = False, every: int = 1) -> Measurement:
     r"""The step size on the sphere, $\eta/|w|^2$, of every group of weights $w$, by default every array.
 
-    Where outputs do not depend on the length of $w$, as before a norm, a step of size $\eta$ moves the direction
-    $\bar w = w/|w|$ as one of size $\eta/|w|^2$ would move unit weights. Recorded beside it are `_norm`, $|w|$;
-    `_gradient`, $|\nabla L(\bar w)| = |w|\,|\nabla L(w)|$; and `_angle`, in radians, between $w$ and what it was at the
-    last record, with `every=1` the angle of a step; at first NaN, and all of it where a group is zero.
+    If outputs do not depend on the length of $w$, as before a normalisation layer, a step of size $\eta$ moves the
+    direction $\bar w = w/|w|$ as a step of size $\eta/|w|^2$ would move unit weights. The measurement also records
+
+    - `_norm`: $|w|$;
+    - `_gradient`: $|\nabla L(\bar w)| = |w|\,|\nabla L(w)|$;
+    - `_angle`: the angle in radians between $w$ and its value at the last record, with `every=1` the angle of a step.
+
+    The first angle is NaN. All records of a group are NaN where its weights are zero.
 
     Args:
         lr: $\eta$.
         groups: from the path of an array in `params`, such as `[0]['weight']`, to the name of its group, or None to
-            leave it out: `lambda path: "all"` takes all weights as one. The groups' order is that of
+            leave it out: `lambda path: "all"` takes all weights as one group. The groups have the order of
             [`group_names`][secant.measure.group_names].
-        batch: whether the gradient is that of the batch which the next step sees, or of all data.
+        batch: whether the gradient is taken on the next step's batch instead of on all data.
         every: steps between two measurements.
 
     Example:
@@ -60,7 +64,7 @@ def effective_lr(lr: float, *, groups: Grouping | None = None, batch: bool = Fal
     positive("measure.effective_lr", "lr", lr)
     whole("measure.effective_lr", "every", every)
     options = (("lr", float(lr)), ("groups", groups), ("batch", bool(batch)), ("every", every))
-    # In the span of the data the first layer's weights would be shorter than they are.
+    # In the span of the data the first layer's weights would look shorter than they are.
     return Measurement(_effective_lr, options, inputs=True)
 
 
@@ -69,13 +73,13 @@ def group_names(params: Params, groups: Grouping | None = None) -> list[str]:
 
     Args:
         params: the parameters.
-        groups: as there.
+        groups: as for `effective_lr`.
     """
     return list(_members(params, groups))
 
 
 def _members(params: Params, groups: Grouping | None) -> dict[str, list[int]]:
-    """Name -> which of the arrays belong to the group."""
+    """Name of a group -> the numbers of the arrays that belong to it."""
     found: dict[str, list[int]] = {}
     for index, (path, _) in enumerate(jax.tree.leaves_with_path(params)):
         where = jax.tree_util.keystr(path)
@@ -108,7 +112,7 @@ def _effective_lr(problem: Problem, lr: float, groups: Grouping | None, batch: b
             "value": lr / length**2,
             "norm": length,
             "gradient": length * slope,
-            # By the chord: the arc cosine of a number near 1 would be rounding.
+            # The angle follows from the chord, because the arc cosine of a number near 1 would be rounding.
             "angle": 2 * jnp.arcsin(jnp.stack([jnp.linalg.norm(a - b) for a, b in zip(now, before, strict=True)]) / 2),
         }
         return record, now

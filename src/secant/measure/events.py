@@ -1,8 +1,8 @@
 r"""Catapults and spikes in the records of a run: where they are, how many, and whether the critical step foretold them.
 
-A step is *over the edge* if its size exceeds the critical one of what it sees, $\eta > \eta_{\mathrm{crit}}$. A loss
-*rises* at a step if it is larger after than before. A *spike* is a rise above a multiple of where it began that comes
-back.
+A step is *over the edge* if its size exceeds the critical step of the data that it sees, $\eta > \eta_{\mathrm{crit}}$.
+A loss *rises* at a step if it is larger after the step than before. A *spike* is a rise of the loss above a multiple of
+its value before, followed by a return.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 MARGIN = 1e-8
-"""By how much a step must exceed the critical one."""
+"""How far a step must exceed the critical step to count as over the edge."""
 
 
 class MatchRates(NamedTuple):
-    """How well steps over the edge and rises of the loss go together.
+    """How well steps over the edge and rises of the loss coincide.
 
     Attributes:
         foretold: share of the rises that happened at a step over the edge; NaN without rises.
         followed: share of the steps over the edge at which the loss rose; NaN without such steps.
-        rises: how many rises.
-        over: how many steps over the edge.
+        rises: the number of rises.
+        over: the number of steps over the edge.
     """
 
     foretold: float
@@ -33,13 +33,13 @@ class MatchRates(NamedTuple):
 
 
 class Spike(NamedTuple):
-    """One spike.
+    """One spike of a loss.
 
     Attributes:
-        start: the last step before it.
+        start: the last step before the rise.
         peak: the step at which the loss is largest.
-        end: the first step at which it is back; None where the records end before.
-        height: the loss at the peak over that at the start.
+        end: the first step at which the loss is back; None if the records end earlier.
+        height: the loss at the peak divided by the loss at the start.
     """
 
     start: int
@@ -49,30 +49,30 @@ class Spike(NamedTuple):
 
 
 def over_edge(lr: Any, critical: Any, *, margin: float = MARGIN) -> Bool[np.ndarray, " steps"]:
-    r"""At which steps $\eta - \eta_{\mathrm{crit}}$ exceeds a margin.
+    r"""The steps over the edge, at which $\eta - \eta_{\mathrm{crit}}$ exceeds a margin.
 
     Args:
-        lr: step size, one number or one a step.
-        critical: critical step size of what the step sees, one a step; NaN where it was not measured.
-        margin: by how much at least.
+        lr: step size, one number or one for each step.
+        critical: critical step size of the data that the step sees, one for each step; NaN where it was not measured.
+        margin: how far $\eta$ must exceed $\eta_{\mathrm{crit}}$.
     """
     return np.asarray(lr, float) - np.asarray(critical, float) > margin
 
 
 def rises(loss: Any) -> Bool[np.ndarray, " steps"]:
-    """At which of $T$ steps the loss rises, from $T + 1$ losses."""
+    """The steps at which the loss rises: $T$ truth values from $T + 1$ losses."""
     values = _losses("rises", loss)
     return values[1:] > values[:-1]
 
 
 def match_rates(loss: Any, lr: Any, critical: Any, *, margin: float = MARGIN) -> MatchRates:
-    r"""How well $\eta > \eta_{\mathrm{crit}}$ foretells that the loss rises, both ways round.
+    r"""How well $\eta > \eta_{\mathrm{crit}}$ foretells a rise of the loss, and how often a rise follows.
 
     Args:
         loss: $T + 1$ losses, of all samples.
-        lr: step size, one number or $T$.
-        critical: $T$ critical step sizes, each of what the step sees, before it is made.
-        margin: by how much a step must exceed the critical one.
+        lr: step size, one number or $T$ numbers.
+        critical: $T$ critical step sizes, each measured before the step on the data that the step sees.
+        margin: how far a step must exceed the critical step to count as over the edge.
 
     Example:
         ```python
@@ -92,12 +92,12 @@ def match_rates(loss: Any, lr: Any, critical: Any, *, margin: float = MARGIN) ->
 
 
 def spikes(loss: Any, *, factor: float = 1.5, tolerance: float = 0.0) -> list[Spike]:
-    """The spikes of a loss: rises above `factor` times where they began, until it is back.
+    """The spikes of a loss: rises above `factor` times the value at which they began, until the loss is back.
 
     Args:
-        loss: one a step.
-        factor: a rise by less is none; above 1.
-        tolerance: a spike has ended where the loss is at most 1 + this times where it began.
+        loss: the losses, one for each step.
+        factor: how many times the loss must grow for a rise to count as a spike; above 1.
+        tolerance: a spike has ended once the loss is at most `1 + tolerance` times the value at which it began.
     """
     values = _losses("spikes", loss)
     if not (np.isfinite(factor) and factor > 1):
@@ -107,7 +107,7 @@ def spikes(loss: Any, *, factor: float = 1.5, tolerance: float = 0.0) -> list[Sp
     found: list[Spike] = []
     step, low = 1, 0  # `low` is the last step before the loss began to rise
     while step < len(values):
-        # What is not finite is a rise that does not come back.
+        # A loss that is not finite is a rise without a return.
         if values[step] <= values[low]:
             low = step
         elif not values[step] <= factor * values[low]:

@@ -1,4 +1,4 @@
-"""The features a run learns."""
+"""The features that a run learns: the alignment of its average gradient outer product with a target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from secant.optim.problem import Problem
 
 
 def alignment(target: Any, *, every: int = 1) -> Measurement:
-    r"""The cosine of the average gradient outer product over the training inputs and a target matrix.
+    r"""The cosine between the average gradient outer product over the training inputs and a target matrix.
 
     Args:
         target: shape `(d, d)`, such as `secant.data.TARGETS["rank-2"].egop(d)`, or the outer product of a better model.

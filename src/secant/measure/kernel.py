@@ -1,4 +1,4 @@
-"""The tangent kernel along a run: its largest eigenvalues, the loss in its directions, how far it moves."""
+"""The tangent kernel along a run: its largest eigenvalues, the loss in its directions, and how far it moves."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from secant.optim.measurement import Measurement, measurement
 from secant.optim.problem import Problem
 
 DENSE_ROWS = 2048
-"""The largest tangent kernel that is written out at every measurement."""
+"""The most rows of a tangent kernel that is written out at every measurement."""
 
 
 def kernel_top(k: int = 1, *, every: int = 1, tol: float = 1e-3, max_products: int = 200) -> Measurement:
     """The `k` largest eigenvalues of the tangent kernel; the arguments are those of `sharpness`.
 
-    Up to 2,048 samples times outputs of one of Secant's own networks the kernel is written out, which costs less
-    than its products; otherwise it is only multiplied.
+    For Secant's own networks and up to 2,048 samples times outputs, the kernel is written out, which costs less than
+    its products. Otherwise only products are computed.
     """
     return measurement(_kernel_top, k=whole("kernel_top", "k", k), every=every, tol=tol, max_products=max_products)
 
@@ -47,7 +47,7 @@ def _kernel_top(problem: Problem, k: int, every: int, tol: float, max_products: 
 
 
 def loss_within(s: int = 1, *, every: int = 1) -> Measurement:
-    r"""The squared loss in the first `s` eigendirections of the current tangent kernel, and in all `_others`."""
+    r"""The squared loss in the first `s` eigendirections of the current tangent kernel; `_others` holds the rest."""
     return measurement(_loss_within, s=whole("loss_within", "s", s), every=every)
 
 

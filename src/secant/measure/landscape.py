@@ -1,4 +1,4 @@
-"""How convex the landscape looks from a run, on the way to where it should end."""
+"""How convex the landscape looks along a run: ratios of gradient, loss and distance to a given minimum."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from secant.optim.problem import Problem
 
 
 def landscape(reference: Params, *, every: int = 1) -> Measurement:
-    r"""Ratios that bound how fast gradient descent gets to a minimum $\theta^*$, along the run.
+    r"""Ratios along the run that bound how fast gradient descent gets to a minimum $\theta^*$.
 
-    Recorded are $|\nabla L|^2/(L - L^*)$ under the measurement's own name, whose least value is the constant of Polyak
-    and Łojasiewicz; as `_quasi_convexity` $\langle\nabla L, \theta - \theta^*\rangle/(L - L^*)$, that of weak
-    quasi-convexity; and as `_secant` $\langle\nabla L, \theta - \theta^*\rangle/|\theta - \theta^*|^2$, that of the
-    restricted secant inequality. A negative ratio is a step that leads away. Where the run has reached $\theta^*$, or
-    its loss $L^*$, there is no ratio: NaN.
+    The least value of each ratio is the constant of an inequality:
+
+    - under the measurement's own name $|\nabla L|^2/(L - L^*)$, for the inequality of Polyak and Łojasiewicz;
+    - as `_quasi_convexity` $\langle\nabla L, \theta - \theta^*\rangle/(L - L^*)$, for weak quasi-convexity;
+    - as `_secant` $\langle\nabla L, \theta - \theta^*\rangle/|\theta - \theta^*|^2$, for the restricted secant
+      inequality.
+
+    A negative ratio means that the step leads away. Once the run has reached $\theta^*$, or its loss $L^*$, the ratios
+    are NaN.
 
     Args:
         reference: $\theta^*$, parameters such as the end of a longer run; $L^*$ is their loss.
@@ -47,13 +51,13 @@ def landscape(reference: Params, *, every: int = 1) -> Measurement:
     whole("measure.landscape", "every", every)
     leaves: list[Any] = jax.tree.leaves(reference)
     if not leaves:
-        raise ValueError("measure.landscape: `reference` holds no array. Pass parameters, where the run should end.")
+        raise ValueError("measure.landscape: `reference` holds no array. Pass the parameters where the run should end.")
     arrays = [np.asarray(leaf) for leaf in leaves]
     if not all(np.issubdtype(a.dtype, np.floating) and np.isfinite(a).all() for a in arrays):
         raise ValueError("measure.landscape: `reference` must hold finite real numbers, as the parameters do.")
     content = tuple((a.tobytes(), a.shape, a.dtype.str) for a in arrays)
     options = ("reference", _Point(content, jax.tree.structure(reference))), ("every", every)
-    # The reference has all features of the inputs: so must the parameters that it is compared with.
+    # The reference has all input features, so that the parameters compared with it need them too.
     return Measurement(_landscape, options, inputs=True)
 
 
@@ -79,7 +83,7 @@ def _landscape(problem: Problem, reference: _Point, every: int) -> Probe:
             )
         value, gradient = jax.value_and_grad(problem.objective)(params)
         slope, away = (ravel_pytree(tree)[0] for tree in (gradient, jax.tree.map(jnp.subtract, params, goal)))
-        # The loss there in the same way as here, or its rounding would be all that is left in the end.
+        # Both losses are computed in the same way; otherwise the difference would in the end be rounding alone.
         excess = value - problem.objective(jax.tree.map(lambda g, p: jnp.asarray(g, p.dtype), goal, params))
         toward = slope @ away
         return {

@@ -1,4 +1,4 @@
-"""The margin along a run, and how near it is to a stationary point of the largest one."""
+"""The margin along a run, and how near the weights are to a stationary point of the largest margin."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from secant.optim.problem import Problem
 
 
 def margin(*, every: int = 1) -> Measurement:
-    r"""The normalised margin $\min_i m_i/\|\theta\|^\alpha$, with `_smallest`, that of $m_i$, and `_degree`, $\alpha$.
+    r"""The normalised margin $\min_i m_i/\|\theta\|^\alpha$; `_smallest` is $\min_i m_i$, and `_degree` is $\alpha$.
 
-    $m_i = y_if_i$ with labels $\pm1$, or the output of the right class less the largest other one. The degree is what
-    Euler's identity gives at the sample of least margin, the degree of homogeneity where the model has one.
+    The margin of a sample is $m_i = y_if_i$ with labels $\pm1$, or the output of the right class minus the largest
+    other output. Euler's identity at the sample of least margin gives the degree. For a homogeneous model this is the
+    degree of homogeneity.
 
     Args:
         every: steps between two measurements.
@@ -59,9 +60,10 @@ def _margin(problem: Problem, every: int) -> Probe:
 def kkt(*, every: int = 1) -> Measurement:
     r"""How far the weights are from a stationary point of the margin problem, $\min\|\theta\|^2$ with $m_i \ge 1$.
 
-    There $\theta = \sum_i\lambda_i\nabla m_i$ with $\lambda_i \ge 0$, and zero where $m_i$ is not the least. With the
-    weights of the exponential loss, $p_i \propto e^{-m_i}$, it records $1 - \cos(\theta, \sum_ip_i\nabla m_i)$, and
-    `_slack`, $\sum_ip_im_i/\min_im_i - 1$: both go to zero. `slack` is NaN until all samples are classified.
+    At a stationary point $\theta = \sum_i\lambda_i\nabla m_i$ with $\lambda_i \ge 0$, and $\lambda_i = 0$ if $m_i$ is
+    not the least. The measurement uses the weights of the exponential loss, $p_i \propto e^{-m_i}$. It records
+    $1 - \cos(\theta, \sum_ip_i\nabla m_i)$, and as `_slack` $\sum_ip_im_i/\min_im_i - 1$; both go to zero on the way.
+    `_slack` is NaN until all samples are classified.
 
     Args:
         every: steps between two measurements.
@@ -76,7 +78,7 @@ def _kkt(problem: Problem, every: int) -> Probe:
         force, theta = (ravel_pytree(tree)[0] for tree in (pull(p)[0], params))
         a, b = force / jnp.linalg.norm(force), theta / jnp.linalg.norm(theta)
         least = jnp.min(m)
-        # 1 - cos without the rounding of a difference of ones.
+        # 1 - cos, computed without subtracting nearly equal numbers.
         return {
             "value": jnp.sum((a - b) ** 2) / 2,
             "slack": jnp.where(least > 0, jnp.vdot(p, m - least) / least, jnp.nan),

@@ -23,15 +23,20 @@ from secant.optim.problem import Problem
 def gradient_noise(k: int = 5, *, every: int = 1) -> Measurement:
     r"""The covariance $\Sigma$ of per-sample gradients along a run.
 
-    Recorded are its trace under the measurement's own name; as `_scale` $\mathrm{tr}\,\Sigma/|\bar g|^2$, the batch
-    size at which noise and gradient are as large; as `_top` the share of the largest eigenvalue in the trace; and as
-    `_alignment` the cosine of $\Sigma$ and the Hessian as matrices in the span of the $k$ leading directions of the
-    noise, 1 where the one is a multiple of the other there. Its square is the $R^2$ of the fit $\Sigma = \alpha H$.
-    The Gram matrix of all samples is written out, $n \times n$, and solved; of a function that is not one of Secant's
-    networks the gradients are, too.
+    The measurement records
+
+    - under its own name the trace of $\Sigma$;
+    - as `_scale` $\mathrm{tr}\,\Sigma/|\bar g|^2$, the batch size at which the noise is as large as the gradient;
+    - as `_top` the share of the largest eigenvalue in the trace;
+    - as `_alignment` the cosine between $\Sigma$ and the Hessian, as matrices in the span of the $k$ leading directions
+      of the noise. It is 1 if one is a multiple of the other there. Its square is the $R^2$ of the fit
+      $\Sigma = \alpha H$.
+
+    The $n \times n$ Gram matrix of all samples is written out and solved. If the function is not one of Secant's
+    networks, all gradients are written out, too.
 
     Args:
-        k: directions of the noise, in which it is compared with the Hessian; as many Hessian products a measurement.
+        k: directions of the noise in which it is compared with the Hessian. Each costs a Hessian product.
         every: steps between two measurements.
 
     Example:
@@ -63,7 +68,7 @@ def _gradient_noise(problem: Problem, k: int, every: int) -> Probe:
         rows = inner.mean(1)
         centred = inner - rows[:, None] - rows[None, :] + square
         values, vectors = jnp.linalg.eigh(centred)
-        # The mean is left out of all of them, however small they are.
+        # Centred gradients span at most n - 1 directions, whatever rounding makes of the last eigenvalue.
         count = min(k, max(n - 1, 1))
         values, mixes = jnp.maximum(values[::-1][:count], 0.0), vectors[:, ::-1][:, :count].T
         seen = values > n * jnp.finfo(values.dtype).eps * values[0]
@@ -80,7 +85,7 @@ def _gradient_noise(problem: Problem, k: int, every: int) -> Probe:
 
 
 def _cosine(problem: Problem, loss: Any, params: Params, values: Array, mixes: Array) -> Array:
-    """Of the noise, diagonal with these values, and the Hessian in the span of mixtures of per-sample gradients."""
+    """The cosine between the noise, diagonal with these values, and the Hessian, in the span of gradient mixtures."""
     outputs, pull = jax.vjp(lambda p: problem.f(p, problem.x), params)
     c = weights(loss, outputs, problem.y)
     directions = jax.vmap(lambda mix: pull(c * mix.reshape(-1, *(1,) * (c.ndim - 1)))[0])(mixes)
@@ -97,17 +102,17 @@ def _over(a: Array, b: Array) -> Array:
 def batch_sharpness(size: int, *, draws: int = 16, seed: int = 0, every: int = 1) -> Measurement:
     r"""Batch sharpness $E_b[g_b^\top H_bg_b/|g_b|^2]$: the mean curvature of a batch along its own gradient.
 
-    A step $\eta$ on a batch lowers the loss of that batch, to second order, where the quotient is below $2/\eta$. Taken
-    over `draws` random batches, the same at every measurement, with its standard error as `_error`. Batches whose
-    gradient is zero are left out.
+    To second order, a step $\eta$ on a batch lowers the loss of that batch if the quotient is below $2/\eta$. The mean
+    is taken over `draws` random batches, the same at every measurement, with its standard error as `_error`. Batches
+    whose gradient is zero are left out.
 
-    In a loop of one's own: `batch_sharpness(32).pair(f, loss)`, of which `look` is given parameters and the data that
-    the batches are drawn from ([`Measurement.pair`][secant.optim.measurement.Measurement.pair]).
+    In a training loop of your own use `batch_sharpness(32).pair(f, loss)`. Its `look` takes the parameters and the data
+    from which the batches are drawn ([`Measurement.pair`][secant.optim.measurement.Measurement.pair]).
 
     Args:
         size: samples a batch.
-        draws: batches that are looked at.
-        seed: of their draw.
+        draws: how many batches are drawn.
+        seed: the seed of their draw.
         every: steps between two measurements.
 
     Example:

@@ -1,9 +1,9 @@
 r"""The mode of the tangent kernel that meets the edge of stability, followed along a run.
 
-With a squared loss $L = \frac c2|f - y|^2$ put $z = \sqrt c\,(f - y)$ and $J = \partial z/\partial\theta$, so that
+For a squared loss $L = \frac c2|f - y|^2$ put $z = \sqrt c\,(f - y)$ and $J = \partial z/\partial\theta$. Then
 $L = \frac12|z|^2$, the tangent kernel is $K = JJ^\top$, and gradient descent is stable along an eigenvector while
-$\eta\lambda < 2$. In a step the component $z_1$ along the top eigenvector $v_1$ changes by $-\eta\lambda_1z_1$ and, at
-second order and from itself alone, by $\frac12\eta^2Q_1(w, w)$ with $Q_1 = v_1\cdot\partial^2z/\partial\theta^2$ and
+$\eta\lambda < 2$. A step changes the component $z_1$ along the top eigenvector $v_1$ by $-\eta\lambda_1z_1$. At second
+order $z_1$ alone adds the change $\frac12\eta^2Q_1(w, w)$ with $Q_1 = v_1\cdot\partial^2z/\partial\theta^2$ and
 $w = J^\top v_1z_1$.
 """
 
@@ -27,7 +27,7 @@ from secant.optim.measurement import Measurement, measurement
 from secant.optim.problem import Problem
 
 DENSE_ROWS = 64
-"""The largest kernel whose eigenvalues are all computed: up to here that takes less time than compiling a search."""
+"""Up to this size all eigenvalues of a kernel are computed, which takes less time than compiling a search."""
 
 
 def leading_mode(
@@ -35,19 +35,24 @@ def leading_mode(
 ) -> Measurement:
     r"""The mode of the tangent kernel that meets the edge of stability, for a squared loss.
 
-    Everything is in units in which the loss is $\frac12|z|^2$, so that the edge is at $2/\eta$: the `k` largest
-    eigenvalues of $JJ^\top$, and for the mode that is the largest at the first look and is then followed by the overlap
-    of its eigenvectors, `_followed`, its eigenvalue; `_along`, the residual $z_1$ along it; `_overlap` with the last
-    look; and `_bend`, $Q_1(w, w)$ with $w = J^\top v_1z_1$: in a step $z_1$ changes by $-\eta\lambda_1z_1$ and, by
-    itself, by $\frac12\eta^2Q_1(w, w)$.
+    Everything is in units in which the loss is $\frac12|z|^2$, so that the edge is at $2/\eta$. The measurement records
+    the `k` largest eigenvalues of $JJ^\top$. It also follows one mode, the largest at the first look, from look to look
+    by the overlap of eigenvectors. For this mode it records
+
+    - `_followed`: its eigenvalue;
+    - `_along`: the residual $z_1$ along it;
+    - `_overlap`: the overlap of its eigenvector with the last look;
+    - `_bend`: $Q_1(w, w)$ with $w = J^\top v_1z_1$. In a step $z_1$ changes by $-\eta\lambda_1z_1$ and, from itself
+      alone, by $\frac12\eta^2Q_1(w, w)$.
 
     Args:
-        k: how many eigenvalues; with at least two a crossing is seen.
+        k: how many eigenvalues; at least two show a crossing.
         every: steps between two measurements.
         tol: estimated error relative to the largest eigenvalue.
-        max_products: kernel products a measurement may cost at most.
-        above: the largest mode is followed from the first look on at which its eigenvalue is above this: on the way
-            to the edge another may be the largest. Until then every look takes it anew, and `_overlap` is 0.
+        max_products: the most kernel products of one measurement.
+        above: the mode is followed from the first look at which the largest eigenvalue is above this, because on the
+            way to the edge another mode may be the largest. Until then every look takes the largest mode anew, and
+            `_overlap` is 0.
         bend: whether to measure `_bend`, which takes a second derivative.
     """
     return measurement(
@@ -74,7 +79,7 @@ def _probe(problem: Problem, k: int, every: int, tol: float, max_products: int, 
         outputs = problem.f(params, problem.x)
         scale: Any = loss.curvature(outputs)
         found = _largest(problem, params, warm, tol, max_products)
-        # By overlap, not by rank: where two eigenvalues cross, the mode keeps its eigenvector.
+        # The mode is found by overlap, not by rank: when two eigenvalues cross, it keeps its eigenvector.
         overlaps = found.vectors @ last
         chosen = jnp.argmax(jnp.abs(overlaps))
         vector = found.vectors[chosen] * jnp.where(overlaps[chosen] < 0, -1.0, 1.0)
@@ -96,7 +101,7 @@ def _probe(problem: Problem, k: int, every: int, tol: float, max_products: int, 
     def memory(params: Any) -> tuple[Array, Array]:
         outputs = jax.eval_shape(problem.f, params, problem.x)
         warm = jax.random.normal(jax.random.key(0), (min(k, outputs.size), outputs.size), outputs.dtype)
-        # Nothing overlaps with zero: until a mode is followed, a look takes the largest.
+        # No vector overlaps with zero: until a mode is followed, a look takes the largest.
         return warm, jnp.zeros(outputs.size, outputs.dtype)
 
     return Probe(look, every, label="eigenvalues of the tangent kernel", dims=("mode",), memory=memory)
@@ -105,7 +110,7 @@ def _probe(problem: Problem, k: int, every: int, tol: float, max_products: int, 
 def _largest(problem: Problem, params: Any, warm: Array, tol: float, max_products: int) -> Ritz:
     """As many of the kernel's largest eigenvalues as there are rows in `warm`, with their vectors."""
     k, rows = warm.shape
-    # Entries are computed sample by sample: known to be right for Secant's networks, and so for their polynomials.
+    # Entries are computed sample by sample, which is right for Secant's networks and therefore for their polynomials.
     inner = problem.f.f if isinstance(problem.f, Expansion) else problem.f
     if rows > DENSE_ROWS or network_of(inner) is None:
         operator = ntk(problem.f, params, problem.x)

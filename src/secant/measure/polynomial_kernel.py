@@ -1,8 +1,8 @@
 r"""The tangent kernel of a Taylor polynomial of a network, without its Jacobian.
 
-The gradient of a polynomial of order $k$ is the polynomial of order $k - 1$ of the gradient. In a dense layer that is
-$a \otimes g$, with the inputs $a$ and the signals $g$ that come back. Expanded along the way from $\theta_0$, with the
-coefficients $a_j$ and $g_j$, it is
+The gradient of a polynomial of order $k$ is the polynomial of order $k - 1$ of the gradient. In a dense layer the
+gradient is $a \otimes g$, with the inputs $a$ and the signals $g$ that come back. Expanded along the way from
+$\theta_0$, with the coefficients $a_j$ and $g_j$, it is
 
 $$\sum_{j + l < k} a_j \otimes g_l = \sum_{j < k} a_j \otimes G_j, \qquad G_j = \sum_{l < k - j} g_l,$$
 
@@ -24,7 +24,7 @@ from secant.expansion import Expansion, derivatives_along
 
 
 def has_structure(model: Expansion, params: Params, x: Array) -> bool:
-    """Whether the kernel of this polynomial is made of Gram matrices: of a network of one output and dense layers."""
+    """Whether this polynomial's kernel consists of Gram matrices: it does for one output and dense layers."""
     net = network_of(model.f)
     if net is None or model.method != "general" or model.order < 1:
         return False
@@ -36,10 +36,11 @@ def has_structure(model: Expansion, params: Params, x: Array) -> bool:
 
 
 def polynomial_kernel(model: Expansion, params: Params, x: Array) -> Float[Array, "n n"]:
-    """The tangent kernel of a polynomial that [`has_structure`][secant.measure.polynomial_kernel.has_structure]."""
+    """The tangent kernel of a polynomial for which `has_structure` is true."""
     net = network_of(model.f)
     assert net is not None
-    # The point of expansion is a constant: but for the barrier, the compiler would evaluate what depends on it alone.
+    # The point of expansion is a constant. Without the barrier the compiler would evaluate everything that depends on
+    # this point alone.
     origin = jax.lax.optimization_barrier(model.params0)
     away = jax.tree.map(jnp.subtract, params, origin)
 

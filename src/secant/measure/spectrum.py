@@ -1,4 +1,4 @@
-"""The largest eigenvalues of the Hessian of the loss, plain or as an optimiser meets them."""
+"""Sharpness along a run: the largest eigenvalues of the Hessian, plain or preconditioned by the optimiser."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def sharpness(k: int = 1, *, every: int = 1, tol: float = 1e-3, max_products: in
     r"""The `k` largest eigenvalues of the Hessian of the loss.
 
     Args:
-        k: how many.
+        k: how many eigenvalues.
         every: steps between two measurements.
-        tol: estimated error relative to the largest of them.
-        max_products: Hessian products a measurement may cost at most.
+        tol: estimated error relative to the largest eigenvalue.
+        max_products: the most Hessian products of one measurement.
     """
     return measurement(_sharpness, k=whole("sharpness", "k", k), every=every, tol=tol, max_products=max_products)
 
@@ -44,20 +44,21 @@ def preconditioned_sharpness(
 ) -> Measurement:
     r"""The `k` largest eigenvalues of $P^{-1/2}HP^{-1/2}$, the curvature as the optimiser of the run meets it.
 
-    $P$ is the diagonal by which the step from here is divided, in a run on batches that of a step with all samples;
-    without one it is the identity and this is `sharpness`. The edge of stability is at the optimiser's `threshold`.
+    $P$ is the diagonal that divides the next step; in a run on batches it is that of a step with all samples. For an
+    optimiser without such a diagonal, $P$ is the identity and the result is `sharpness`. The edge of stability is at
+    the optimiser's `threshold`.
 
     Args:
         optimiser: the `rule` of the run, from [`secant.optimisers`][secant.optim.optimisers].
-        k: how many.
+        k: how many eigenvalues.
         every: steps between two measurements.
-        tol: estimated error relative to the largest of them.
-        max_products: Hessian products a measurement may cost at most.
+        tol: estimated error relative to the largest eigenvalue.
+        max_products: the most Hessian products of one measurement.
     """
     if not isinstance(optimiser, Optimiser) or optimiser.scale is None:
         what = optimiser.name if isinstance(optimiser, Optimiser) else type(optimiser).__name__
         raise ValueError(
-            f"preconditioned_sharpness: `optimiser` must know by what it divides its steps, and {what} does not say. "
+            f"preconditioned_sharpness: `optimiser` must have a known preconditioner, which {what} does not have. "
             "Use a constructor of secant.optimisers, or `from_optax(..., scale=...)`."
         )
     count = whole("preconditioned_sharpness", "k", k)

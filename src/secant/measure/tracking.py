@@ -1,4 +1,4 @@
-"""Leading eigenvalues of an operator that moves along a run, each look starting from the last."""
+"""Leading eigenvalues of an operator that changes along a run, each look starting from the last eigenvectors."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def followed(
     label: str,
     whole: bool = False,
 ) -> Probe:
-    """Leading eigenvalues of an operator that moves with the parameters, from the eigenvectors of the last look."""
+    """A probe of the leading eigenvalues of an operator of the parameters, started from the last eigenvectors."""
 
     def look(params: Any, vectors: Array) -> tuple[dict[str, Array], Array]:
         at = operator(params)
         found: Ritz = block_lanczos(at.flat_product(), vectors, k, tol=tol, max_products=max_products)
-        # A run that blows up leaves no eigenvectors behind: the next look starts from the old ones.
+        # A run that blows up leaves no eigenvectors behind, and the next look starts from the old ones.
         usable = jnp.all(jnp.isfinite(found.vectors))
         record = {
             "value": found.values,

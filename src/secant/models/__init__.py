@@ -1,4 +1,4 @@
-"""Models as people have them: of Flax, of Equinox, or any function, with their parameters."""
+"""Models of Flax, of Equinox, or any function, together with their parameters."""
 
 from secant.models.application import Application
 from secant.models.bundle import Model, model

@@ -1,4 +1,4 @@
-"""The application of a module: a module of any library as one function of parameters and a batch."""
+"""Application: a module of Flax or Equinox as one function of parameters and a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jaxtyping import Array
 from secant.core.types import Params
 
 Function = Callable[[Params, Any], Array]
-"""`f(params, x)`: a batch of inputs in, one row of outputs a sample."""
+"""`f(params, x)`: takes a batch of inputs and returns one row of outputs for each sample."""
 
 _HINTS = {
     "InvalidRngError": "It asks for random numbers. Switch that off, or fix them: "
@@ -26,15 +26,15 @@ _HINTS = {
 
 
 class Application:
-    """`f(params, x)` of a module.
+    """The function `f(params, x)` of a module.
 
-    What the module holds beside its parameters (batch statistics, keys, flags) is fixed. Two applications of one module
-    are equal, so that what was compiled for the first is found for the second.
+    Everything that the module holds beside its parameters (batch statistics, keys, flags) is fixed. Two applications of
+    one module are equal and share compiled code.
 
     Attributes:
-        name: of the library and the module.
-        per_sample: whether the module takes one sample, and is mapped over the batch; None where it is tried.
-        options: what it is called with beside `x`.
+        name: the name of the library and the module.
+        per_sample: whether the module takes one sample, and is mapped over the batch; None if both ways are tried.
+        options: the arguments of a call beside `x`.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Application:
         options: dict[str, Any],
         per_sample: bool | None = False,
     ) -> None:
-        """From `call(structure, params, fixed, x, **options)`; `fixed` is a pytree, `structure` has no numbers."""
+        """Made from `call(structure, params, fixed, x, **options)`; `fixed` is a pytree, `structure` has no numbers."""
         self.name, self.per_sample, self.options = name, per_sample, options
         self._call, self._structure = call, structure
         leaves, self._tree = jax.tree.flatten((fixed, options))
-        # An array that somebody could write to is no constant.
+        # An array that anybody could write to is no constant.
         self._leaves = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
         tokens = tuple(_token(leaf) for leaf in (structure, self._tree, *self._leaves))
         self._key = (name, call, per_sample, tokens)
@@ -72,7 +72,7 @@ class Application:
             raise
 
     def settle(self, params: Params, x: Any) -> None:
-        """Refuses a module that takes a batch as well as one sample and gives other numbers, where they can be seen."""
+        """Raises an error if the module takes a batch as well as one sample and the numbers differ. Tracers pass."""
         traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((params, x)))
         if self.per_sample is not None or traced:
             return
@@ -89,7 +89,7 @@ class Application:
 
     @property
     def is_traced(self) -> bool:
-        """Whether what the module holds is known only inside a function that is being compiled."""
+        """Whether the module's fixed part is known only inside a function that is being compiled."""
         return any(isinstance(leaf, jax.core.Tracer) for leaf in self._leaves)
 
     @property
@@ -109,13 +109,13 @@ class Application:
         return jax.vmap(lambda one: self._whole(params, one))(x)
 
     def _tried(self, params: Params, x: Any) -> _Ways:
-        """Which ways the module takes inputs of this shape; remembered, since nothing but shapes decides."""
+        """The ways in which the module takes inputs of this shape. Only shapes decide, so that the answer is kept."""
         if _sample(x) not in self._ways:
             self._ways[_sample(x)] = self._try(params, x)
         return self._ways[_sample(x)]
 
     def _try(self, params: Params, x: Any) -> _Ways:
-        # As many samples as nothing else here has: a module for one sample cannot take them for features.
+        # This number of samples differs from all other sizes: a module for one sample cannot take it for features.
         sizes = {size for leaf in jax.tree.leaves((params, x)) for size in jnp.shape(leaf)}
         count = next(n for n in itertools.count(3) if n not in sizes)
         batch = jax.tree.map(lambda a: jax.ShapeDtypeStruct((count, *jnp.shape(a)[1:]), jnp.result_type(a)), x)
@@ -148,8 +148,8 @@ class _Ways(NamedTuple):
 
 
 def only(application: Application) -> Application:
-    """The first of all equal ones: it knows how the module was called before."""
-    # What is being traced ends with the trace, and must not be kept.
+    """The first of all equal applications, which knows how the module was called before."""
+    # A traced application ends with its trace, and must not be kept.
     return application if application.is_traced else _first(application)
 
 
@@ -172,7 +172,7 @@ class _Same:
 
 
 def _token(value: Any) -> Hashable:
-    """What stands for a value in a comparison: arrays never change, and are compared by identity."""
+    """A token that stands for a value in comparisons. Arrays never change, so that their identity is compared."""
     try:
         hash(value)
     except TypeError:

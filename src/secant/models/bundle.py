@@ -1,4 +1,4 @@
-"""The Model: a module of any library, or any function, with its parameters."""
+"""The Model: a module of Flax or Equinox, or any function, together with its parameters."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from secant.nets.network import Network, count_parameters
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """A function of `(params, x)` and the parameters it stands at; made by [`model`][secant.models.model].
+    """A function of `(params, x)` together with its current parameters; made by [`model`][secant.models.model].
 
-    Goes wherever a function and its parameters go, in the place of both: `sc.ntk(model, x)` is
+    A model takes the place of a function and its parameters: `sc.ntk(model, x)` is
     `sc.ntk(model.apply, model.params, x)`.
 
     Attributes:
         apply: `(params, x) -> outputs`, one row a sample.
         params: its parameters, a pytree of the library's own kind.
-        name: what it is called.
-        restore: from parameters to the module of its library that has them.
+        name: the name of the model.
+        restore: parameters -> the module of its library with these parameters.
     """
 
     apply: Function
@@ -38,7 +38,7 @@ class Model:
 
     @property
     def module(self) -> Any:
-        """A module of its library with these parameters; for Flax linen its variables, for a function one of `x`."""
+        """The library's module with these parameters; for Flax linen its variables; else a function of `x`."""
         return self.restore(self.params)
 
     def __repr__(self) -> str:
@@ -47,29 +47,30 @@ class Model:
 
 
 def model(module: Any, variables: Any = None, *, per_sample: bool | None = None, **options: Any) -> Model:
-    """A model of Flax or Equinox, or any function, as `apply(params, x)` with `params`.
+    """Turns a module of Flax or Equinox, or any function, into `apply(params, x)` with `params`.
 
     | given | parameters | fixed |
     |---|---|---|
     | an `nnx.Module` | its `nnx.Param`s | all other variables: batch statistics, keys, counts |
     | a `linen.Module` with its variables | the collection `params` | all other collections |
     | an Equinox module, with its `State` if it has one | its floating-point arrays | everything else |
-    | one of Secant's networks with its parameters | those | |
-    | any `f(params, x)` with its parameters | those | |
+    | one of Secant's networks with its parameters | these parameters | |
+    | any `f(params, x)` with its parameters | these parameters | |
 
-    The module evaluates and does not train: `nnx.Module.eval` and `equinox.nn.inference_mode` are applied to a copy,
-    and a `__call__` with an argument such as `train` or `deterministic` is told so, unless its default is None.
+    The module is set to evaluation, not training. `nnx.Module.eval` and `equinox.nn.inference_mode` are applied to a
+    copy. A `__call__` with an argument such as `train` or `deterministic` gets the value for evaluation, unless its
+    default is None.
 
-    Equinox modules are usually written for one sample. Shapes are tried, without computing anything: a module that
-    takes batches of any length is given the batch, any other is mapped over the samples, and `repr(model)` says which.
-    One that takes both and gives other numbers is refused until `per_sample` is given.
+    Equinox modules are usually written for one sample. The shapes are tried without computing anything. A module that
+    takes batches of any length gets the batch; any other module is mapped over the samples. `repr(model)` shows which
+    way was chosen. If a module takes both and the numbers differ, an error asks for `per_sample`.
 
     Args:
-        module: what there is.
-        variables: of a module of Flax linen; the `State` of an Equinox module; the parameters of a function.
-        per_sample: whether `module` takes one sample, without an axis for the batch; by default Flax's do not, and for
-            Equinox's it is tried.
-        options: what else the module takes, passed on with every call; for Flax linen also `rngs` and `method`.
+        module: the module, the network or the function.
+        variables: the variables of a Flax linen module; the `State` of an Equinox module; the parameters of a function.
+        per_sample: whether `module` takes one sample, without an axis for the batch. By default Flax modules take
+            batches, and for Equinox modules both ways are tried.
+        options: other arguments of the module, passed on with every call; for Flax linen also `rngs` and `method`.
 
     Example:
         ```python

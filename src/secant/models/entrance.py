@@ -1,4 +1,4 @@
-"""How functions of `(f, params, ...)` take a model in the place of both."""
+"""The decorator `takes_models`: functions of `(f, params, ...)` accept a model in the place of both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Result = TypeVar("Result", covariant=True)
 
 
 class TakesModels(Protocol[Rest, Result]):
-    """A function of `(f, params, ...)` that also takes a model in the place of the two."""
+    """A function of `(f, params, ...)` that also takes a model in the place of these two."""
 
     __name__: str
 
@@ -34,9 +34,9 @@ class TakesModels(Protocol[Rest, Result]):
 def takes_models(function: Callable[Concatenate[Function, Params, Rest], Result]) -> TakesModels[Rest, Result]:
     """Lets a function of `(f, params, ...)` take models of Flax and Equinox.
 
-    A module with its parameters inside takes the place of both `f` and `params`; so does a
-    [`Model`][secant.models.Model]. A module of Flax linen is followed by its variables, one of Equinox with a state by
-    that, one of Secant's networks by its parameters.
+    A module that holds its parameters takes the place of both `f` and `params`; so does a
+    [`Model`][secant.models.Model]. A Flax linen module is followed by its variables, an Equinox module with a state by
+    the state, and one of Secant's networks by its parameters.
     """
     first, second = list(inspect.signature(function).parameters)[:2]
 
@@ -53,7 +53,7 @@ def takes_models(function: Callable[Concatenate[Function, Params, Rest], Result]
 
 
 def function_of(caller: str, f: Any) -> tuple[Function, Params | None]:
-    """A function, and its parameters where it brings them: of a model, a module, a network or a function."""
+    """The function of a model, a module, a network or a function, and the parameters if it brings any."""
     found = _carried(f)
     if found is not None:
         return found.apply, found.params
@@ -72,7 +72,7 @@ def function_of(caller: str, f: Any) -> tuple[Function, Params | None]:
 
 
 def settle(f: Any, params: Params, x: Any) -> None:
-    """Refuses a module that can be called in two ways with two results, before it is called."""
+    """Raises an error if a module can be called in two ways with two results, before it is called."""
     if isinstance(f, Application):
         f.settle(params, x)
 
@@ -102,19 +102,19 @@ def _resolved(caller: str, second: str, given: list[Any], named: dict[str, Any])
 
 
 def _refuse_parameters(caller: str, second: str, found: Model, rest: list[Any], named: dict[str, Any]) -> None:
-    """Refuses parameters beside a model that has its own."""
+    """Raises an error if parameters are given beside a model that has its own."""
     structure: Any = jax.tree.structure(found.params)
     leaf: Any = jax.tree.structure(0)
     twice = bool(rest) and structure != leaf and jax.tree.structure(rest[0]) == structure
     if second in named or twice:
         raise TypeError(
-            f"{caller}: {found.name} brings its parameters; leave `{second}` out. For other ones pass "
+            f"{caller}: {found.name} brings its parameters; leave `{second}` out. For other parameters pass "
             f"`secant.model(...).at({second})` in its place."
         )
 
 
 def _refuse_collections(caller: str, f: Any, variables: Any) -> None:
-    """Refuses to take the statistics of a Flax module for parameters."""
+    """Raises an error if the statistics of a Flax module would be taken for parameters."""
     method = getattr(f, "func", f)
     owner = getattr(method, "__self__", None)
     if library_of(owner) != "linen" or not isinstance(variables, Mapping):

@@ -1,6 +1,6 @@
-"""Sequences of layers as other libraries keep them, read layer by layer.
+"""Sequences of layers of PyTorch, Flax and Equinox, read layer by layer.
 
-No library is imported that is not in use: a module can be one of a library only where that is loaded already.
+No library is imported that is not in use: a module of a library exists only if the library is loaded already.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from secant.models.libraries import library_of
 from secant.nets import activations
 
 FIRST = ("torch", "equinox")
-"""Libraries in which the channels of an image stand first."""
+"""Libraries in which the channels of an image come first."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A layer that we know: its kind, its options for ours, and its numbers with our axes."""
+    """A known layer: its kind, the options of Secant's layer, and its numbers with Secant's axes."""
 
     kind: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A layer that we do not know, and what is wrong with it."""
+    """A layer that Secant does not know, and the reason."""
 
     name: str
 
@@ -41,7 +41,7 @@ Parts = list[Part | Unknown]
 
 
 def parts_of(module: Any, variables: Any = None) -> tuple[str, Parts]:
-    """The library of a module, and its layers in their order."""
+    """The library of a module, and its layers in order."""
     torch = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
     if torch is not None and isinstance(module, torch):
         return "torch", list(_torch(module))
@@ -63,7 +63,7 @@ def _numbers(**arrays: Any) -> dict[str, Any]:
 
 
 def _padding(given: Any, window: tuple[int, ...], strides: tuple[int, ...], circular: bool = False) -> str | None:
-    """Our name of a padding; None where we have none."""
+    """Secant's name of a padding; None if there is none."""
     if isinstance(given, str):
         known = {"same": "SAME", "valid": "VALID", "circular": "CIRCULAR"}.get(given.lower())
         return "CIRCULAR" if circular and known == "SAME" else known
@@ -72,7 +72,7 @@ def _padding(given: Any, window: tuple[int, ...], strides: tuple[int, ...], circ
     pairs = pairs * len(window) if len(pairs) == 1 else pairs
     if all(pair == (0, 0) for pair in pairs):
         return "VALID"
-    # Half a window on either side is what keeps all positions, if no stride shifts it.
+    # Half a window on either side keeps all positions, if no stride shifts it.
     same = all(pair == ((w - 1) // 2,) * 2 and w % 2 for pair, w in zip(pairs, window, strict=True))
     return ("CIRCULAR" if circular else "SAME") if same and set(strides) == {1} else None
 
@@ -90,7 +90,7 @@ def _conv(name: str, weight: Any, bias: Any, strides: Any, padding: str | None, 
 
 
 def _function(function: Callable[..., Any], name: str) -> Part | Unknown:
-    """A function in the place of a layer: of every entry alone, or one that flattens."""
+    """A function in the place of a layer: it acts on every entry alone, or it flattens."""
     if function in (jnp.ravel, jax.numpy.ravel):
         return Part("flatten")
     named = {"relu": jax.nn.relu, "tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid, "swish": jax.nn.silu}
@@ -104,7 +104,7 @@ def _function(function: Callable[..., Any], name: str) -> Part | Unknown:
         return Unknown(name)
     if jnp.shape(whole) == (2, 12) and bool(jnp.all(whole == trial.reshape(2, 12))):
         return Part("flatten")
-    # A change of one entry must change that entry alone.
+    # A change of one input entry must change that output entry alone.
     if jnp.shape(whole) != trial.shape or bool(jnp.abs(whole - moved).ravel()[1:].max() > 0):
         return Unknown(f"{name} (no function of every entry alone)")
     return Part("activation", {"function": function})
@@ -134,7 +134,7 @@ def _torch(module: Any) -> Iterator[Part | Unknown]:
         strides = _one(module.stride)
         yield Part("pool", {"window": window, "strides": strides}) if strides else Unknown(f"{kind} (its strides)")
     elif kind == "AdaptiveAvgPool2d" and module.output_size in (1, (1, 1)):
-        yield Part("mean")  # an image of one position, which a flatten behind it does not change
+        yield Part("mean")  # gives an image of one position, which a later flatten does not change
     elif kind == "Flatten" and (module.start_dim, module.end_dim) == (1, -1):
         yield Part("flatten")
     else:
@@ -176,7 +176,7 @@ def _equinox(module: Any) -> Iterator[Part | Unknown]:
 
 
 def _flax(layer: Any, numbers: dict[str, Any]) -> Part | Unknown:
-    """A layer of Flax, whose two libraries name things alike."""
+    """A layer of Flax; nnx and linen use the same names."""
     kind = type(layer).__name__
     if kind in ("Linear", "Dense"):
         return Part("dense", {}, _numbers(weight=numbers["kernel"], bias=numbers.get("bias")))

@@ -1,6 +1,6 @@
-"""What the modules of Flax and Equinox hold: their parameters, and all that is not one.
+"""Modules of Flax and Equinox, read as a function, its parameters, and everything else.
 
-No library is imported that is not in use: an object can be a module of a library only where that is loaded already.
+No library is imported that is not in use: a module of a library exists only if the library is loaded already.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EVALUATION = {
     "use_running_average": True,
     "inference": True,
 }
-"""Arguments by which a module is told to evaluate and not to train, and the values that say so."""
+"""Arguments that switch a module from training to evaluation, and their values for evaluation."""
 
 
 class Reading(NamedTuple):
@@ -34,7 +34,7 @@ class Reading(NamedTuple):
     Attributes:
         application: `(params, x) -> outputs`.
         params: its parameters.
-        restore: from parameters to what the user gave: a module, or the variables of one.
+        restore: parameters -> what the user gave: a module, or the variables of a module.
     """
 
     application: Application
@@ -64,7 +64,7 @@ def is_state(value: Any) -> bool:
 
 
 def _holds_numbers(module: Any) -> bool:
-    """Whether it has parameters: functions that Equinox has wrapped are modules without any."""
+    """Whether a module has parameters: functions wrapped by Equinox are modules without any."""
     import equinox
 
     return any(equinox.is_inexact_array(leaf) for leaf in jax.tree.leaves(module))
@@ -77,7 +77,7 @@ def _read_nnx(module: Any, variables: Any, per_sample: bool | None, options: dic
         raise TypeError("model: a module of nnx has its variables inside. Pass it alone.")
     name, options = f"Flax nnx {type(module).__name__}", _evaluating(module, options)
     given, trained, others = nnx.split(module, nnx.Param, ...)
-    # A module of our own, with the arrays of the user's but not its variables: nothing done here reaches that.
+    # A new module with the user's arrays but not the user's variables: nothing done here reaches the user's module.
     own = nnx.merge(given, _copied(trained), _copied(others))
     own.eval()
     graph, params, rest = nnx.split(own, nnx.Param, ...)
@@ -128,7 +128,7 @@ def _read_equinox(module: Any, state: Any, per_sample: bool | None, options: dic
             "`model, state = equinox.nn.make_with_state(...)(...)` and `secant.model(model, state)`."
         )
     options = _evaluating(module, options, taken=1 if state is None else 2)
-    # What a module remembers its state by is not trained, whatever it holds.
+    # The markers of a module's state are not trained, whatever they hold.
     trained = jax.tree.map(eqx.is_inexact_array, module, is_leaf=_is_index)
     params, others = eqx.partition(module, trained)
     _refuse_none(name, params, "floating-point array")
@@ -154,7 +154,7 @@ def _is_index(node: Any) -> bool:
 
 
 def _copied(tree: Any) -> Any:
-    """The same numbers in containers of their own."""
+    """A copy of the containers of a tree, with the same numbers."""
     return jax.tree.map(lambda leaf: jnp.array(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
 
 
@@ -164,7 +164,7 @@ def _refuse_none(name: str, params: Params, what: str) -> None:
 
 
 def _evaluating(module: Any, options: dict[str, Any], taken: int = 1) -> dict[str, Any]:
-    """The arguments of a call, beside the `taken` first: those given, and those that ask for evaluation."""
+    """The arguments of a call after the first `taken`: the given ones, and those that ask for evaluation."""
     try:
         arguments = list(inspect.signature(module.__call__).parameters.values())
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Modules of other libraries as networks of ours, weights and all: for the kernels of the same architecture."""
+"""The function `lift`: a module of PyTorch, Flax or Equinox as one of Secant's networks, with its weights."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from secant.nets import Network, Parametrization
 UNIFORM, NORMAL = Parametrization("pytorch"), Parametrization("standard", bias_gain=0.0)
 
 RULES = {"torch": UNIFORM, "equinox": UNIFORM, "nnx": NORMAL, "linen": NORMAL}
-"""How the layers of a library are drawn unless told otherwise: uniformly, or normally with biases of zero."""
+"""How a library draws the weights of layers by default: uniformly, or normally with biases of zero."""
 
 
 class Lifted(NamedTuple):
-    """A module as a network.
+    """A module turned into a network.
 
     Attributes:
         net: the network, which takes channels last.
-        params: its parameters, those of the module.
-        inputs: from a batch as the module takes it to one as the network does.
+        params: its parameters, the same as the module's.
+        inputs: turns a batch for the module into a batch for the network.
     """
 
     net: Network
@@ -39,7 +39,7 @@ class Lifted(NamedTuple):
 
 
 class LiftError(ValueError):
-    """A module with layers that are not known; `layers` names them."""
+    """A module has layers that `lift` does not know; `layers` names them."""
 
     def __init__(self, layers: list[str]) -> None:
         super().__init__(
@@ -50,16 +50,16 @@ class LiftError(ValueError):
 
 
 def lift(module: Any, x: Any, variables: Any = None) -> Lifted:
-    """A module of PyTorch, Flax (nnx and linen) or Equinox as a network of ours, with its weights.
+    """Turns a module of PyTorch, Flax (nnx and linen) or Equinox into one of Secant's networks, with its weights.
 
-    The network gives the module's outputs, which is checked on `x`, and has what our networks have: a kernel of
-    infinite width, for weights drawn as the library draws them unless told otherwise.
+    The network gives the module's outputs, which is checked on `x`. It has everything that Secant's networks have, such
+    as the kernel of infinite width, for weights drawn as the library draws them by default.
 
     Args:
         module: a sequence of layers: `torch.nn.Sequential`, `nnx.Sequential`, `linen.Sequential`,
             `equinox.nn.Sequential`, nested or not.
-        x: a batch as the module takes it; for Equinox with an axis of samples in front.
-        variables: of a module of linen, what its `init` returned.
+        x: a batch for the module; for Equinox with an axis of samples in front.
+        variables: for a module of linen the variables that its `init` returned.
 
     Example:
         ```python
@@ -91,7 +91,7 @@ def lift(module: Any, x: Any, variables: Any = None) -> Lifted:
 
 
 def _channels_last(x: Any) -> Array:
-    """Images and signals of shape `(n, channels, ...)` as `(n, ..., channels)`; vectors as they are."""
+    """Images and signals of shape `(n, channels, ...)` become `(n, ..., channels)`; vectors stay as they are."""
     x = _array(x)
     if isinstance(x, np.ndarray):
         return to_device(np.moveaxis(x, 1, -1) if x.ndim > 2 else x)
@@ -116,7 +116,7 @@ def _built(
         choice: dict[str, Any] = {"parametrization": rule, "bias": "bias" in numbers, "last": index == last}
         if part.kind == "dense":
             if flattened is not None and first:
-                # There channels stood first when the positions were made features, here they stand last.
+                # The library flattens positions with channels first, Secant with channels last.
                 *places, channels = flattened
                 weight = np.asarray(numbers["weight"]).reshape(channels, *places, -1)
                 numbers["weight"] = to_device(np.moveaxis(weight, 0, -2).reshape(-1, weight.shape[-1]))

@@ -19,24 +19,24 @@ from secant.core.types import Params
 from secant.dynamics.map import Map, State
 
 ROUNDS = 24
-"""With half as many, permutations of five and six are not equally likely."""
+"""With half as many rounds, the permutations of five and of six numbers are not equally likely."""
 
 
 @dataclass(frozen=True)
 class Batches:
-    r"""Random batches, of a fixed size unless said otherwise.
+    r"""Random batches, by default of a fixed size.
 
-    Without replacement every sample is seen exactly once in each run of $n$ draws: an epoch. Where the size does not
-    divide $n$, the batch that ends an epoch is filled up from the next one. The batch of a step is a function of seed
-    and step alone: nothing is stored, any step can be looked at, and it costs as much as the batch is large.
+    Without replacement every sample is seen exactly once in each run of $n$ draws: an epoch. If the size does not
+    divide $n$, the batch that ends an epoch is filled up from the next epoch. The batch of a step depends on seed and
+    step alone. Nothing is stored, the batch of any step can be computed, and the cost grows with its size alone.
 
     Attributes:
         size: samples a step.
-        seed: of the draws; may be an axis of a run, `lambda draw: Batches(32, seed=draw)`.
+        seed: seed of the draws; may be an axis of a run, `lambda draw: Batches(32, seed=draw)`.
         replace: whether samples are drawn independently, with replacement.
-        sampling: `"fixed"`, so many samples a step; or `"bernoulli"`, every sample with chance `size`/$n$, independent
-            of all others. The loss of such a batch is the sum of its samples' losses over `size`, which is unbiased
-            for losses that average; a step then costs as much as all samples.
+        sampling: `"fixed"`: every step sees `size` samples. `"bernoulli"`: every sample joins with chance `size`/$n$,
+            independently of all others. The loss of a Bernoulli batch is the sum of its samples' losses over `size`,
+            which is unbiased for losses that average. A Bernoulli step costs as much as a step on all samples.
 
     Example:
         ```python
@@ -62,7 +62,9 @@ class Batches:
         if self.sampling not in ("fixed", "bernoulli"):
             raise ValueError(f"Batches: `sampling` must be 'fixed' or 'bernoulli', got {self.sampling!r}.")
         if self.replace and self.sampling == "bernoulli":
-            raise ValueError("Batches: `replace` is for batches of a fixed size; a Bernoulli batch has a sample once.")
+            raise ValueError(
+                "Batches: `replace` is for batches of a fixed size; a Bernoulli batch holds a sample at most once."
+            )
 
     def check(self, caller: str, samples: int) -> None:
         """Refuses data with fewer samples than a batch has."""
@@ -72,10 +74,10 @@ class Batches:
             )
 
     def indices(self, samples: int, step: Any) -> Int[Array, " size"]:
-        """Which of the samples the batch of this step holds.
+        """The indices of the samples in the batch of this step.
 
         Args:
-            samples: how many there are, $n$.
+            samples: how many samples there are, $n$.
             step: counted from 0.
         """
         self.check("Batches.indices", samples)
@@ -84,16 +86,16 @@ class Batches:
         return self._drawn(jax.random.key(self.seed), samples, step)
 
     def _drawn(self, key: PRNGKeyArray, samples: int, step: Any) -> Int[Array, " size"]:
-        """Which of the samples a batch of a fixed size holds that is drawn with this key instead of the seed."""
+        """The indices of the samples in a batch of a fixed size that is drawn with this key instead of the seed."""
         if self.replace:
             return jax.random.randint(jax.random.fold_in(key, step), (self.size,), 0, samples)
         return _of_epochs(key, jnp.asarray(step, jnp.uint32), size=self.size, samples=samples)
 
     def chosen(self, samples: int, step: Any) -> Bool[Array, " samples"]:
-        """Which of the samples a Bernoulli batch of this step holds, a truth value each.
+        """For each sample, a truth value: whether the Bernoulli batch of this step holds it.
 
         Args:
-            samples: how many there are, $n$.
+            samples: how many samples there are, $n$.
             step: counted from 0.
         """
         self.check("Batches.chosen", samples)
@@ -103,7 +105,7 @@ class Batches:
         return jax.random.bernoulli(key, self.size / samples, (samples,))
 
     def rows(self, samples: int, step: Any) -> Array:
-        """Indices of a batch of a fixed size, truth values of a Bernoulli batch."""
+        """The indices of a batch of a fixed size, or the truth values of a Bernoulli batch."""
         return self.chosen(samples, step) if self.sampling == "bernoulli" else self.indices(samples, step)
 
 
@@ -113,8 +115,8 @@ class BatchState(NamedTuple):
     Attributes:
         inner: state of the update rule.
         step: how many steps have been made.
-        rows: the samples that the next step sees, for it and for whoever looks before it: their indices, or a truth
-            value for each of all samples where batches are Bernoulli.
+        rows: the samples that the next step sees, also available to measurements before that step. They are indices;
+            for Bernoulli batches they are a truth value for each of all samples.
     """
 
     inner: State
@@ -130,17 +132,17 @@ def params_of(state: BatchState) -> Params:
 def on_batches(
     loss: Callable[[Params, Any, Any], Any], x: Any, y: Any, batches: Batches, rule: Callable[..., Map]
 ) -> Map:
-    """An update rule on one batch a step.
+    """Turns an update rule into a Map that sees one batch in each step.
 
     Args:
         loss: `(params, inputs, targets) -> number`.
         x: inputs, one row a sample.
         y: targets, one row a sample.
         batches: which samples a step sees.
-        rule: `loss -> Map`, made anew for the loss of every batch; what it remembers stays in its state.
+        rule: `loss -> Map`, made anew for the loss of every batch. Its memory stays in its state.
 
     Returns:
-        A Map whose state is a `BatchState`, and which shows what that of the rule shows.
+        A Map whose state is a `BatchState`. It shows what the rule's Map shows.
     """
     samples = len(jax.tree.leaves(x)[0])
     batches.check("on_batches", samples)
@@ -167,22 +169,23 @@ def on_batches(
 
 
 def sample_losses(loss: Callable[[Params, Any, Any], Any], params: Params, x: Any, y: Any) -> Array:
-    """The loss of every sample alone, one number each."""
+    """The loss of every sample alone, one number for each sample."""
     rows = (jax.tree.map(lambda leaf: leaf[:, None], part) for part in (x, y))
     return jax.vmap(lambda inputs, targets: loss(params, inputs, targets))(*rows)
 
 
 def shuffled(words: UInt32[Array, "k r"], positions: UInt32[Array, " k"], n: int) -> UInt32[Array, " k"]:
-    r"""Values of a random permutation of $0, \dots, n - 1$ at some positions, each without the others.
+    r"""Values of a random permutation of $0, \dots, n - 1$ at some positions, each computed without the others.
 
-    A Feistel network: positions lie on a grid of at least $n$ points, and each round shifts one coordinate by a hash of
-    the other, which can be undone, so that the whole is a permutation of the grid. Values outside are put in again
-    until they fall inside (Black and Rogaway, 2002), which leaves a permutation.
+    The method is a Feistel network. Positions lie on a grid of at least $n$ points, and each round shifts one
+    coordinate by a hash of the other. Each round can be undone, so that the whole is a permutation of the grid. Values
+    outside $0, \dots, n - 1$ are put in again until they fall inside, which leaves a permutation (Black and Rogaway,
+    2002).
 
     Args:
         words: random words, one row a position; equal rows belong to one permutation.
-        positions: where to evaluate it.
-        n: how many there are to permute.
+        positions: where to evaluate the permutation.
+        n: how many numbers are permuted.
     """
     rows = math.isqrt(n - 1) + 1
     columns = -(-n // rows)
@@ -205,14 +208,14 @@ def shuffled(words: UInt32[Array, "k r"], positions: UInt32[Array, " k"], n: int
         value = jnp.where(found[1], once(found[0]), found[0])
         return value, value >= n
 
-    # All are put in once: that the first time is one of the loop spares the compiler a second copy of the rounds.
+    # All values are put in once, also by the loop: this spares the compiler a second copy of the rounds.
     return lax.while_loop(lambda found: jnp.any(found[1]), again, (first, jnp.ones_like(first, bool)))[0]
 
 
-# Compiled as a whole: operation by operation, a batch that is looked at by hand takes thirty programs.
+# Compiled as a whole: run one by one, the operations of a batch would take thirty programs.
 @functools.partial(jit, quick=True, static_argnames=("size", "samples"))
 def _of_epochs(key: Array, step: UInt32[Array, ""], *, size: int, samples: int) -> Int[Array, " size"]:
-    """A batch without replacement."""
+    """The indices of a batch without replacement."""
     # The first position is (step * size) mod n, without the product, which would overflow in a long run.
     per = math.lcm(size, samples) // size  # after so many steps, a batch begins an epoch again
     first = _modulo(step, per) * jnp.uint32(size)
@@ -229,7 +232,7 @@ def _words(key: Array, epoch: Any) -> Array:
 
 
 def _modulo(value: Array, n: int) -> Array:
-    """The rest of a division of what has no sign: `%` would look for one, which takes the compiler longer."""
+    """The remainder of a division of unsigned numbers. `%` would also handle signs, which takes the compiler longer."""
     return lax.rem(value, jnp.full_like(value, n))
 
 

@@ -1,17 +1,19 @@
-r"""Step sizes that know the critical one: transformations of optax, to be put behind an optimiser of step size 1.
+r"""Controllers that keep the step size below the critical one or raise catapults: transformations of optax.
 
-The step of a quadratic with Hessian $H$ shrinks every mode while it is below $\eta_{\mathrm{crit}} =
-s/\lambda_{\max}(H)$, $s = 2$ for gradient descent. Both controllers measure $\lambda_{\max}$ of the loss of each step
-as they go, by products with the Hessian, and set the step size by it: `below_critical` stays under it, and `catapults`
-exceeds it on purpose, so many times, and then settles.
+A controller stands behind an optimiser of step size 1.
 
-As the line searches of optax do, they need to see the loss: `update(..., value_fn=loss)`, where `loss(params)` is that
-of the current batch. [`train`][secant.optim.train] hands it over by itself.
+On a quadratic with Hessian $H$ a step shrinks every mode while it is below $\eta_{\mathrm{crit}} =
+s/\lambda_{\max}(H)$, $s = 2$ for gradient descent. Both controllers measure $\lambda_{\max}$ of the loss along the
+run, with Hessian products, and set the step size from it. `below_critical` stays below the critical step.
+`catapults` exceeds it on purpose a given number of times, and then settles.
 
-They come last in a chain: what they scale must be the update, not the gradient. One that is given the gradient, or
-another direction that climbs in every coordinate, says so at its first step. Where the loss, the critical step or the
-update is not finite, or the critical step not above 0, they take no step: the parameters stay as they are, and a
-catapult under way is given up.
+Controllers need the loss, as the line searches of optax do: `update(..., value_fn=loss)`, where `loss(params)` is the
+loss of the current batch. [`train`][secant.optim.train] passes it on by itself.
+
+Put a controller last in a chain, because it must scale the update and not the gradient. A controller that receives the
+gradient, or another direction that climbs in every coordinate, raises an error at its first step. If the loss, the
+critical step or the update is not finite, or the critical step is not above 0, it takes no step: the parameters stay as
+they are, and a catapult under way is given up.
 """
 
 from __future__ import annotations
@@ -38,10 +40,10 @@ if TYPE_CHECKING:
     import optax
 
 FIRST = 10
-"""Refinements of the first look, which begins with a random direction; others begin where the last ended."""
+"""Refinements of the first look, which starts from a random direction. Later looks start where the last one ended."""
 
 ANEW = 10.0
-"""Where a catapult has raised the loss so many times, a look is as thorough as the first."""
+"""Once a catapult has raised the loss by this factor, a look is as thorough as the first."""
 
 KEPT = 0.9
 """How much of the averages along the update is kept from one look to the next."""
@@ -50,12 +52,12 @@ ALONG = ("top", "update")
 
 
 class Meter(NamedTuple):
-    """What is known about the curvature.
+    """What a controller knows about the curvature.
 
     Attributes:
-        vector: direction in which it is thought to be largest, of length 1.
-        falls: running average of the slope along the update, downwards.
-        bends: running average of the curvature along it.
+        vector: estimate of the direction of largest curvature, of length 1.
+        falls: running average of the downward slope along the update.
+        bends: running average of the curvature along the update.
         critical: the critical step size at the last look.
     """
 
@@ -72,14 +74,14 @@ class ControlState(NamedTuple):
         meter: what is known about the curvature.
         size: the step size of the last step that was taken.
         step: how many steps have been asked for.
-        skipped: how many of them were not taken, because something was not finite or pointed uphill.
-        astray: whether the first update pointed uphill, so that none is taken.
+        skipped: how many steps were not taken, because something was not finite or pointed uphill.
+        astray: whether the first update pointed uphill; then no step is taken.
         over: whether a catapult is under way.
-        age: steps since it, or the rest before the next one, began.
-        before: the loss at which it began.
+        age: steps since this catapult began, or since the rest before the next one began.
+        before: the loss at which the catapult began.
         first: the loss of the first step.
-        begun: how many have begun.
-        done: how many have ended below the critical step, with the loss back to where it began.
+        begun: how many catapults have begun.
+        done: how many catapults have ended below the critical step, with the loss back to where it began.
     """
 
     meter: Meter
@@ -104,19 +106,19 @@ def below_critical(
     every: int = 1,
     critical: Callable[[Params], Any] | None = None,
 ) -> optax.GradientTransformationExtraArgs:
-    r"""A step size just under the critical one, $\min(\eta, \rho\,\eta_{\mathrm{crit}})$: a warm-up that sees.
+    r"""A step size just below the critical one, $\min(\eta, \rho\,\eta_{\mathrm{crit}})$: a curvature-aware warm-up.
 
     Args:
-        lr: the step size $\eta$ that it should not exceed; by default there is no such limit.
+        lr: an upper limit $\eta$ of the step size; by default there is none.
         share: $\rho$, between 0 and 1.
-        along: where to look. `"top"`: along the direction in which the loss curves most, which is what the theory of
-            gradient descent and momentum needs. `"update"`: along the update itself, where $u^\top g + \frac\eta2
+        along: the direction whose curvature counts. `"top"`: the direction in which the loss curves most, which the
+            theory of gradient descent and momentum needs. `"update"`: the update itself, where $u^\top g + \frac\eta2
             u^\top Hu$ turns positive, averaged over some steps; this fits any optimiser, such as Adam.
         factor: $s$ of `"top"`: 2 for gradient descent, $2 + 2\beta$ for momentum.
         every: steps between two looks; a look costs as much as three or four steps, `"update"` as two.
-        critical: `params -> step size`, if you know better, such as by the tangent kernel. Where somebody else looks,
-            such as a [monitor][secant.monitors.monitor], hand its reading to the step: `update(..., critical=reading)`
-            takes the place of a look, and costs nothing; one that is no number leaves the last.
+        critical: `params -> step size`, a critical step of your own, for example from the tangent kernel. If a
+            [monitor][secant.monitors.monitor] already measures the critical step, pass its reading to the step:
+            `update(..., critical=reading)` replaces a look and costs nothing. A NaN keeps the last critical step.
 
     Example:
         ```python
@@ -156,21 +158,21 @@ def catapults(
     every: int = 1,
     critical: Callable[[Params], Any] | None = None,
 ) -> optax.GradientTransformationExtraArgs:
-    r"""Catapults on purpose: again and again the step is reset above the critical one, and held until all is calm.
+    r"""Catapults on purpose: a step size that is repeatedly set above the critical one and held until the loss is back.
 
-    A catapult begins with the step at `over` times the critical one. It ends when the curvature has fallen so far that
-    this step is below the critical one, and the loss is back to where it was; after a rest the next one begins. After
-    the last, and in between, the step is as `below_critical` has it.
+    A catapult begins with the step at `over` times the critical one. The catapult ends when the curvature has fallen so
+    far that this step is below the critical one, and the loss is back to where it was. After a rest the next catapult
+    begins. Between catapults and after the last, the step is that of `below_critical`.
 
     Args:
         count: how many catapults.
         lr: a limit of the step size outside of catapults; by default there is none.
-        over: step size over the critical one in a catapult. Up to 2 a quadratic model comes back; the smaller, the
-            lower its peak.
+        over: step size over the critical one in a catapult. Up to 2 a quadratic model comes back. A smaller value gives
+            a lower peak of the loss.
         share: step size over the critical one outside of catapults.
         rest: steps before each catapult.
         patience: steps after which a catapult that does not end is given up.
-        height: it is also given up where the loss exceeds so many times that of the first step.
+        height: a catapult is also given up if the loss exceeds this many times the loss of the first step.
         along: as for `below_critical`.
         factor: as for `below_critical`.
         every: as for `below_critical`.
@@ -179,7 +181,7 @@ def catapults(
     meter = _meter("catapults", along, factor, every, critical)
     top, kept = _limit("catapults", lr), between("catapults", "share", share)
     if not (math.isfinite(over) and over > 1):
-        raise ValueError(f"catapults: `over` must be above 1, got {over!r}: below there is no catapult.")
+        raise ValueError(f"catapults: `over` must be above 1, got {over!r}: at or below 1 there is no catapult.")
     if not height > 1:
         raise ValueError(f"catapults: `height` must be above 1, got {height!r}: a catapult raises the loss.")
     total, pause, limit = (
@@ -206,13 +208,13 @@ def catapults(
 
 
 def _below(state: ControlState, found: Meter, lr: Any, share: Any) -> Array:
-    """A share of the critical step; the last one where nothing curves upwards and nothing else limits it."""
+    """A share of the critical step. If nothing curves upwards and there is no limit, the last step size stays."""
     size = jnp.minimum(lr, share * found.critical)
     return jnp.where(jnp.isfinite(size), size, state.size).astype(state.size.dtype)
 
 
 def reading(state: Any) -> ControlState:
-    """The controller's own state within that of a whole optimiser, with its `size` and `meter.critical`."""
+    """The controller's own state, found in the state of a whole optimiser, with its `size` and `meter.critical`."""
     found = [
         leaf
         for leaf in jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, ControlState))
@@ -246,17 +248,17 @@ def _controller(
     ) -> tuple[Params, ControlState]:
         if params is None or value_fn is None:
             raise ValueError(
-                f"{caller}: it must see the loss. Call `update(gradient, state, params, value_fn=loss)`, where "
-                "`loss(params)` is the loss of this step's batch."
+                f"{caller}: the controller must see the loss. Call `update(gradient, state, params, value_fn=loss)`, "
+                "where `loss(params)` is the loss of this step's batch."
             )
         astray = refuse_uphill(caller, updates, params, value_fn, others.get("grad"), state.step == 0, state.astray)
-        if value_fn is slope:  # asked only whether it is in its place
+        if value_fn is slope:  # `check_order` only asks whether the controller is in its place
             return updates, state
         given = others.get("value")
         value = jnp.asarray(value_fn(params) if given is None else given).astype(state.before.dtype)
         unknown = (state.step == 0) | ~jnp.isfinite(state.first)
         state = state._replace(first=jnp.where(unknown, value, state.first), astray=astray)
-        # Where the loss has shot up, the direction in which it curves most is another one.
+        # Once the loss has shot up, it curves most in another direction.
         anew = (state.step == 0) | (state.over & (value > ANEW * state.before))
         told = others.get("critical")
         if told is None:
@@ -292,10 +294,10 @@ def _at_start(params: Params) -> ControlState:
 
 
 def check_order(transformation: optax.GradientTransformation) -> None:
-    """Refuses a chain in which a controller is given something that points uphill, by trying it on a slope.
+    """Raises an error if a chain hands a controller something that points uphill, which a trial on a slope shows.
 
-    Rules that only work on parameters of a certain form are not tried, nor those with settings that are being traced:
-    their controllers look at the first step themselves.
+    Rules that only work on parameters of a certain form, or whose settings are being traced, are not tried. Their
+    controllers look at the first step themselves.
     """
     import optax
 
@@ -304,13 +306,13 @@ def check_order(transformation: optax.GradientTransformation) -> None:
         made = jax.eval_shape(rule.init, jax.ShapeDtypeStruct((), jnp.result_type(float)))
         states = jax.tree.leaves(made, is_leaf=lambda node: isinstance(node, ControlState))
         if any(isinstance(node, ControlState) for node in states):
-            # Within a program that is traced, the numbers are computed all the same, one by one.
+            # Inside a traced program too, these numbers are computed at once, one by one.
             with jax.ensure_compile_time_eval() if is_tracing() else contextlib.nullcontext():
                 here = jnp.ones(())
                 rule.update(here, rule.init(here), here, value=here, grad=here, value_fn=slope)
     except MisplacedError:
         raise
-    except Exception:  # what it says of its own parameters is worth reading, what it says of these is not
+    except Exception:  # an error about these made-up parameters tells the user nothing; the real ones raise their own
         return
 
 
@@ -329,7 +331,7 @@ def _meter(caller: str, along: str, factor: float, every: int, critical: Callabl
 def _along_top(
     factor: float, loss: Callable[[Params], Any], params: Params, updates: Params, last: Meter, anew: Any
 ) -> Meter:
-    r"""The best direction in the plane of the last, $v$, and $Hv$, with its curvature, at most $\lambda_{\max}$."""
+    r"""The direction of largest curvature in the plane of the last one, $v$, and $Hv$; at most $\lambda_{\max}$."""
     _, product = jax.linearize(jax.grad(loss), params)
 
     def refine(_: Any, carried: tuple[Params, Array]) -> tuple[Params, Array]:
@@ -354,13 +356,13 @@ def _along_top(
 
 
 def _along_update(loss: Callable[[Params], Any], params: Params, updates: Params, last: Meter, anew: Any) -> Meter:
-    r"""Where $L(\theta + \eta u)$ is back at $L(\theta)$ to second order, $\eta = -2u^\top g/u^\top Hu$, on average."""
+    r"""The $\eta$ at which $L(\theta + \eta u) = L(\theta)$ to second order, $-2u^\top g/u^\top Hu$, on average."""
     gradient, image = jax.jvp(jax.grad(loss), (params,), (updates,))
     kept = jnp.where(last.bends == 0, 0.0, KEPT)  # the first look has no past
     falls = kept * last.falls - (1 - kept) * _dot(gradient, updates)
     bends = kept * last.bends + (1 - kept) * _dot(updates, image)
     usable = jnp.isfinite(falls) & jnp.isfinite(bends)
-    # Uphill on average, there is no step that leads down: the last one stays.
+    # If the update points uphill on average, no step leads down, and the last step stays.
     critical = jnp.where(usable & (falls > 0), _over(2 * falls, bends), last.critical)
     return last._replace(
         falls=jnp.where(usable, falls, last.falls).astype(last.falls.dtype),

@@ -1,4 +1,4 @@
-"""How far a few steps move the signals of every layer, at several widths: whether a step size suits all of them."""
+"""The coordinate check: how far a few steps move the signals of every layer, and whether one step suits all widths."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from secant.optim.training import Rule
 
 HALFWAY = 0.25
-"""Between 0 and the next exponent that there is: in powers of the width, steps and draws go by halves."""
+"""Half the distance from 0 to the next possible exponent: exponents of the width are multiples of one half."""
 
 CONFIDENCE = 0.99
-"""Of the interval of an exponent, by which a verdict is given."""
+"""Confidence of the interval of an exponent that decides a verdict."""
 
 Verdict = Literal["alike", "grows", "fades", "unclear", "still", "diverged"]
 
@@ -45,17 +45,17 @@ MEANINGS: dict[Verdict, str] = {
     "still": "does not move",
     "diverged": "is no finite number any more",
 }
-"""What a verdict says of a layer."""
+"""What a verdict means for a layer."""
 
 
 class Coordinate(NamedTuple):
-    """What the width does to the signals of a layer.
+    """How the signals of a layer depend on the width.
 
     Attributes:
-        size: law of their mean absolute value at the start, as the width grows; None if there is none.
-        change: law of the mean absolute value of their change after the last step.
-        verdict: by the exponent of the change: `alike` if its 99 % interval lies within a quarter of zero, `grows` or
-            `fades` if it lies beyond, `unclear` if it does both.
+        size: power law of their mean absolute value at the start, as the width grows; None if there is none.
+        change: power law of the mean absolute value of their change after the last step.
+        verdict: follows from the 99 % interval of the exponent of the change: `alike` if the interval lies within a
+            quarter of zero, `grows` or `fades` if it lies beyond, `unclear` if it crosses this border.
     """
 
     size: PowerLaw | None
@@ -65,12 +65,12 @@ class Coordinate(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CoordinateCheck:
-    """What a few steps do to the signals of every layer, by width; `print` it, or draw it with `plot`.
+    """How far a few steps move the signals of every layer at each width; `print` it, or draw it with `plot`.
 
     Attributes:
-        dataset: `size`, the mean absolute value of the signals, and `change`, that of their difference from those at
-            the start, over `(width, draw, step, layer)`.
-        name: of the networks.
+        dataset: `size`, the mean absolute value of the signals, and `change`, the mean absolute value of their
+            difference from the start, over `(width, draw, step, layer)`.
+        name: the name of the networks.
     """
 
     dataset: xr.Dataset
@@ -78,21 +78,21 @@ class CoordinateCheck:
 
     @functools.cached_property
     def layers(self) -> dict[str, Coordinate]:
-        """Laws and verdict of every layer, by its name."""
+        """The power laws and the verdict of every layer, by the layer's name."""
         return {str(layer): self._coordinate(str(layer)) for layer in self.dataset.layer.values}
 
     @property
     def alike(self) -> bool:
-        """Whether all layers move by as much at every width, so that one step size suits all widths."""
+        """Whether every layer moves equally far at all widths, so that one step size suits all widths."""
         return all(found.verdict == "alike" for found in self.layers.values())
 
     def exponent(self, layer: str, step: int = -1, of: Literal["change", "size"] = "change") -> PowerLaw | None:
-        """The power of the width by which a layer's signals, or their changes, grow; None if some are 0 or no numbers.
+        """The power of the width by which a layer's signals or their changes grow; None if some are 0 or not finite.
 
         Args:
-            layer: its name.
-            step: after which step.
-            of: which of the two.
+            layer: the name of the layer.
+            step: the step after which to look.
+            of: `"change"` or `"size"` of the signals.
         """
         if layer not in self.dataset.layer:
             known = ", ".join(repr(str(one)) for one in self.dataset.layer.values)
@@ -119,7 +119,7 @@ class CoordinateCheck:
         return Coordinate(size, change, verdict)
 
     def __str__(self) -> str:
-        """A table of exponents, with standard errors, and verdicts."""
+        """A table of exponents with standard errors, and the verdicts."""
         widths, steps = self.dataset.width.values, self.dataset.sizes["step"] - 1
         lines = [
             f"{self.name}: widths {', '.join(map(str, widths))}; {self.dataset.sizes['draw']} draws; "
@@ -141,10 +141,11 @@ class CoordinateCheck:
     def plot(self, ax: Any = None, *, look: str = "light") -> Any:
         """Draws the change of every layer after the last step against the width, with its fitted law.
 
-        Means over the draws and their standard deviation; a layer that moves alike is a level line.
+        The figure shows means over the draws and their standard deviation. A layer that moves equally far at all widths
+        is a level line.
 
         Args:
-            ax: the axes of matplotlib to draw in; by default those of a new figure.
+            ax: the matplotlib axes to draw in; by default those of a new figure.
             look: `light` or `dark`.
 
         Returns:
@@ -169,13 +170,13 @@ class CoordinateCheck:
 
 
 def paired_power_law(sizes: Any, values: Any) -> PowerLaw:
-    r"""The mean of the exponents of repeats, each fitted by least squares to one value a size, and its standard error.
+    r"""The mean exponent of several repeats and its standard error, each repeat fitted by least squares.
 
-    Unlike [`fit_power_law`][secant.theory.power_law.fit_power_law] it makes use of what the values of one repeat share:
+    Unlike [`fit_power_law`][secant.theory.power_law.fit_power_law], this fit uses what the values of one repeat share:
     draws of one seed begin with the same numbers at every width.
 
     Args:
-        sizes: at least two different ones.
+        sizes: at least two different sizes.
         values: positive, shape `(sizes, repeats)`.
     """
     x, logs = np.log(np.asarray(sizes, float)), np.log(np.asarray(values, float))
@@ -199,26 +200,26 @@ def coordinate_check(
     draws: int = 8,
     seed: int = 0,
 ) -> CoordinateCheck:
-    r"""Trains networks of several widths for a few steps, and says how far the signals of every layer move.
+    r"""Trains networks of several widths for a few steps, and reports how far the signals of every layer move.
 
-    Where every layer moves by as much at every width, the step size that is best at a small width is best at a large
-    one, and features are learnt at every width. So it is in the parametrisation `mup`. In `standard` with SGD outputs
-    move by $m^{1}$, in `ntk` hidden layers by $m^{-1/2}$.
+    If every layer moves equally far at all widths, the best step size at a small width is also the best at a large one,
+    and features are learnt at every width. The parametrisation `mup` achieves this. In `standard` with SGD outputs move
+    by $m^{1}$, in `ntk` hidden layers by $m^{-1/2}$.
 
-    A layer's signals are what it makes of its inputs, before the activation; they are called by the place of the layer
-    in the network, as its parameters are, and those of the whole network `outputs`.
+    A layer's signals are its results before the activation. They are named by the place of the layer in the network, as
+    the layer's parameters are. The signals of the whole network are named `outputs`.
 
     Args:
-        net: width -> network.
-        widths: which; at least two.
+        net: a function `width -> network`.
+        widths: the widths; at least two.
         x: inputs, one row a sample.
         y: targets.
         lr: step size of gradient descent.
         rule: another rule than gradient descent, as for [`train`][secant.optim.train], with a step size of its own.
         loss: as for [`Problem`][secant.optim.Problem].
-        steps: so many, on all samples.
+        steps: how many steps, each on all samples.
         draws: random networks of every width.
-        seed: of the first of them.
+        seed: the seed of the first draw.
 
     Example:
         ```python
@@ -241,7 +242,7 @@ def coordinate_check(
     caller = "coordinate_check"
     sizes = sorted(whole(caller, "widths", width) for width in widths)
     if len(set(sizes)) < max(2, len(sizes)):
-        raise ValueError(f"{caller}: `widths` must be at least two different ones, got {tuple(widths)}.")
+        raise ValueError(f"{caller}: `widths` must hold at least two different widths, got {tuple(widths)}.")
     steps, draws = whole(caller, "steps", steps), whole(caller, "draws", draws, 2)
     rule = as_rule(rule)
     if (rule is None) == (lr is None):
@@ -251,7 +252,7 @@ def coordinate_check(
     for width in sizes:
         one = net(width)
         if not isinstance(one, Network):
-            raise TypeError(f"{caller}: `net` must make a secant.nets.Network of a width, got {type(one).__name__}.")
+            raise TypeError(f"{caller}: `net` must turn a width into a secant.nets.Network, got {type(one).__name__}.")
         starts = [one.init(jax.random.key(seed + draw), jnp.shape(x)) for draw in range(draws)]
         problem = Problem(one.apply, x, y, loss)
         problem.check(caller, starts[0])
@@ -272,7 +273,7 @@ def coordinate_check(
 
 
 def _measured(problem: Problem, net: Network, rule: Any, lr: float | None, steps: int) -> Callable[..., Any]:
-    """Starts -> sizes and changes, each of shape `(draws, steps + 1, layers)`, in one compiled program."""
+    """A compiled function: starts -> sizes and changes, each of shape `(draws, steps + 1, layers)`."""
 
     def trained(start: Params) -> tuple[Array, Array]:
         system = gradient_descent(problem.objective, lr) if rule is None else rule(problem.objective)
@@ -296,7 +297,7 @@ def _measured(problem: Problem, net: Network, rule: Any, lr: float | None, steps
 
 
 def _signals(net: Network, params: Params, x: Any) -> list[Array]:
-    """What every layer with parameters makes of its inputs, and last the outputs."""
+    """The signals of every layer with parameters, and last the outputs."""
     return [array for _, array in _named_signals(net, params, x)]
 
 
@@ -313,7 +314,7 @@ def _named_signals(net: Network, params: Params, x: Any) -> list[tuple[str, Arra
 
 
 def _written(net: Network, path: tuple[Any, ...]) -> str:
-    """A layer by its place: `2 dense`, or `3.0.1 attention query`."""
+    """The name of a layer by its place: `2 dense`, or `3.0.1 attention query`."""
     steps = [str(getattr(key, "idx", getattr(key, "key", key))) for key in path[:-1]]
     part = net
     for key in path[:-1]:
@@ -326,7 +327,7 @@ def _written(net: Network, path: tuple[Any, ...]) -> str:
 
 
 def layer_names(net: Network, params: Params, x: Any) -> list[str]:
-    """Names of what is measured, found without computing anything."""
+    """The names of all signals, found without computing anything."""
     names: list[str] = []
 
     def trace(params: Params) -> None:

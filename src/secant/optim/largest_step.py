@@ -1,7 +1,7 @@
-r"""The largest step size from which gradient descent comes back: searched for, and estimated.
+r"""The largest step size from which gradient descent comes back: a search by trial runs, and an estimate without runs.
 
 Above $2/\lambda_{\max}$ the loss rises at first. Up to some $\eta_{\max}$ the curvature then falls below $2/\eta$ and
-the loss comes down again: the catapult. Beyond, it diverges.
+the loss comes down again: the catapult. Beyond $\eta_{\max}$ the loss diverges.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from secant.optim.training import train
 from secant.theory.regression.one_mode_border import largest_step
 
 BLOWN_UP = 1e8
-"""A loss this many times that at the start has diverged: catapults of networks of any usual width are lower."""
+"""A loss beyond this many times its start has diverged: catapults of networks of any usual width stay lower."""
 
 WRITTEN_OUT = 512
-"""Outputs up to which the tangent kernel is written out: its eigenvectors then cost less than compiling a search."""
+"""Up to this many outputs the tangent kernel is written out: its eigenvectors cost less than compiling a search."""
 
 
 class Border(NamedTuple):
@@ -36,7 +36,7 @@ class Border(NamedTuple):
 
     Attributes:
         stable: the largest step size below the first divergent one that was tried.
-        divergent: the first divergent one, or infinity if none was.
+        divergent: the first divergent step size, or infinity if no run diverged.
         curvature: the largest eigenvalue of the tangent kernel at the start, in units of the loss.
     """
 
@@ -46,20 +46,20 @@ class Border(NamedTuple):
 
     @property
     def rescaled(self) -> float:
-        r"""$\eta_{\max}\lambda$, halfway between the two."""
+        r"""The maximal step $\eta_{\max}\lambda$, taken halfway between `stable` and `divergent`."""
         return (self.stable + self.divergent) / 2 * self.curvature
 
 
 class BorderEstimate(NamedTuple):
-    r"""The maximal step size as the top direction of the tangent kernel sees it.
+    r"""The maximal step size, estimated from the top direction of the tangent kernel alone.
 
     Attributes:
-        lr: from the quadratic model along that direction.
-        four: $4/\lambda$, that of a model with opposite curvatures and target zero.
+        lr: the estimate, from the quadratic model along that direction.
+        four: $4/\lambda$, the maximal step size of a model with opposite curvatures and target zero.
         curvature: $\lambda$, the largest eigenvalue of the tangent kernel, in units of the loss.
-        spectrum: nodes of the second derivative along the direction.
-        weights: how the squared gradient is spread over them; of sum one.
-        residual: along the direction.
+        spectrum: quadrature nodes of the second derivative along the direction.
+        weights: how the squared gradient is spread over the nodes; they sum to one.
+        residual: the residual along the direction.
     """
 
     lr: float
@@ -79,10 +79,10 @@ def find_max_lr(
     rounds: int = 3,
     steps: int = 400,
 ) -> Border:
-    r"""The maximal step size by trial: a grid of runs, refined around the first that diverges.
+    r"""The maximal step size, found by trial: a grid of runs, refined around the first run that diverges.
 
-    A run that is still bounded after `steps` counts as stable, and one whose loss exceeds $10^8$ times that at the
-    start as divergent. All step sizes of a round run side by side.
+    A run that is still bounded after `steps` counts as stable. A run whose loss exceeds $10^8$ times its start counts
+    as divergent. All step sizes of a round run side by side.
 
     Args:
         problem: what is trained; with a squared loss.
@@ -110,7 +110,7 @@ def find_max_lr(
     if not 0 < low < high:
         raise ValueError(f"find_max_lr: `between` must be two increasing positive numbers, got {between}.")
     if points < 2 or rounds < 1:
-        raise ValueError(f"find_max_lr: needs at least 2 `points` and 1 of `rounds`, got {points} and {rounds}.")
+        raise ValueError(f"find_max_lr: `points` must be at least 2, `rounds` at least 1, got {points} and {rounds}.")
     params = problem.start("find_max_lr", params)
     _, curvature = _top(problem, params, "find_max_lr")
     ceiling = BLOWN_UP * jit(problem.objective, quick=True)(params)
@@ -131,20 +131,19 @@ def find_max_lr(
 def estimate_max_lr(
     problem: Problem, params: Params | None = None, *, degree: int = 12, steps: int = 1_000
 ) -> BorderEstimate:
-    r"""The maximal step size without a training run.
+    r"""An estimate of the maximal step size without a training run.
 
-    Keeps one direction $v_1$, the top eigenvector of the tangent kernel, and of the second derivative the slice
-    $Q_1 = v_1\cdot\partial^2z/\partial\theta^2$, as far as the gradient $J^\top v_1$ feels it: its spectral measure by
-    Lanczos' method. What is left is a model of `degree` numbers whose border
-    [`largest_step`][secant.theory.regression.one_mode_border.largest_step] finds. For one sample and a quadratic model
-    it is exact up to the quadrature; otherwise it leaves out how directions act on each other and all higher
-    derivatives.
+    The estimate keeps one direction $v_1$, the top eigenvector of the tangent kernel. From the second derivative it
+    keeps the slice $Q_1 = v_1\cdot\partial^2z/\partial\theta^2$, as far as the gradient $J^\top v_1$ feels it: Lanczos'
+    method gives the spectral measure. [`largest_step`][secant.theory.regression.one_mode_border.largest_step] then
+    finds the border of a model of `degree` numbers. For one sample and a quadratic model the estimate is exact up to
+    the quadrature. Otherwise it neglects how directions act on each other, and all higher derivatives.
 
     Args:
         problem: what is trained; with a squared loss.
         params: where training starts; by default at the parameters of the problem's model.
-        degree: nodes of the quadrature, and second-derivative products it costs.
-        steps: of the small model.
+        degree: nodes of the quadrature; each costs one second-derivative product.
+        steps: steps of the small model.
     """
     params = problem.start("estimate_max_lr", params)
     vector, curvature = _top(problem, params, "estimate_max_lr")
@@ -164,13 +163,13 @@ def estimate_max_lr(
 
 
 def _top(problem: Problem, params: Params, caller: str) -> tuple[jax.Array, float]:
-    """Top eigenvector of the tangent kernel, in the shape of the outputs; its eigenvalue, in units of the loss."""
+    """Top eigenvector of the tangent kernel, in the shape of the outputs, and its eigenvalue in units of the loss."""
     problem.check(caller, params)
     if not isinstance(problem.loss, SquaredLoss) or problem.loss.weight is None:
         raise ValueError(f"{caller}: `loss` of the problem must be one of the squared losses of secant.losses.")
     outputs = jit(problem.f, quick=True)(params, problem.x)
     if not np.isfinite(outputs).all():
-        raise ValueError(f"{caller}: the outputs at `params` are not all finite. Start from finite ones.")
+        raise ValueError(f"{caller}: the outputs at `params` are not all finite. Start from other parameters.")
     scale = problem.loss.curvature(outputs)
     if outputs.size <= WRITTEN_OUT:
         values, vectors = np.linalg.eigh(np.asarray(kernel_matrix(problem.f, params, problem.x)))
@@ -179,7 +178,7 @@ def _top(problem: Problem, params: Params, caller: str) -> tuple[jax.Array, floa
         top = ntk(problem.f, params, problem.x).top(1, tol=1e-6)
         vector, value = np.asarray(top.vectors)[0], np.asarray(top.values)[0]
     if not value > 0:
-        raise ValueError(f"{caller}: the tangent kernel at `params` is zero: no step moves the outputs.")
+        raise ValueError(f"{caller}: the tangent kernel at `params` is zero: no step moves the outputs. Start anew.")
     return to_device(vector.astype(outputs.dtype).reshape(outputs.shape)), float(scale * value)
 
 

@@ -1,4 +1,4 @@
-"""Something to record along a training run, before it is known of which problem."""
+"""Measurements: quantities to record along a training run, described before the problem is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from secant.optim.problem import Problem
 
 
 class Pair(NamedTuple):
-    """A measurement for a loop of one's own; a batch is `(x, y)`.
+    """A measurement for a training loop of your own; a batch is `(x, y)`.
 
     Attributes:
         init: `(params, batch) -> memory`, before the first look.
@@ -27,12 +27,12 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Measurement:
-    """Something to record along a training run.
+    """A quantity to record along a training run, described before the problem is known.
 
     Attributes:
         make: `(problem, **options) -> Probe`.
-        options: what `make` is given.
-        inputs: whether it looks at derivatives by the input, and so needs all of its features.
+        options: the options that `make` is given.
+        inputs: whether the quantity uses derivatives by the input, and therefore needs all input features.
     """
 
     make: Callable[..., Probe]
@@ -44,9 +44,9 @@ class Measurement:
         return _made(self, problem)
 
     def pair(self, f: Callable[..., Any], loss: Any) -> Pair:
-        """The same for a loop of one's own: what it remembers first, and its look at any batch.
+        """The measurement for a training loop of your own: its first memory, and its look at any batch.
 
-        Both are functions of arrays alone, to be traced and compiled once for all batches of a size.
+        Both are functions of arrays alone. They can be traced, and are compiled once for all batches of one size.
 
         Args:
             f: any `f(params, x)`.
@@ -72,7 +72,10 @@ class Measurement:
         def at(batch: tuple[Any, Any]) -> Probe:
             probe = self.make(Problem(f, *batch, loss), **dict(self.options))
             if probe.whole:
-                raise ValueError("Measurement.pair: what looks at the next batch of a run has none in another loop.")
+                raise ValueError(
+                    "Measurement.pair: this measurement needs the whole state of a run, such as its next batch, and a "
+                    "loop of your own has no such state. Record it with `train(..., probes=...)`."
+                )
             return probe
 
         def init(params: Any, batch: tuple[Any, Any]) -> Any:
@@ -86,11 +89,11 @@ class Measurement:
         return Pair(init, look)
 
     def on_each(self, problem: Callable[..., Problem], example: Problem) -> Probe:
-        """The probe that measures this on the problem that belongs to the values of the axes.
+        """The probe for runs that each have a problem of their own, made from the values of the axes.
 
         Args:
             problem: `(**values) -> Problem`.
-            example: one of them, for what all of them have in common.
+            example: one of these problems, which shows what all of them share.
         """
         found, (look, remember) = self.on(example), _looks(self, problem)
         return dataclasses.replace(found, function=look, memory=None if found.memory is None else remember)
@@ -103,7 +106,7 @@ def _made(measurement: Measurement, problem: Problem) -> Probe:
 
 @functools.lru_cache(maxsize=64)
 def _looks(measurement: Measurement, problem: Callable[..., Problem]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The look and the first memory; the same functions for every run, so that their compiled code is found again."""
+    """The look and the first memory. They are the same functions in every run, so that compiled code is used again."""
 
     def at(values: dict[str, Any]) -> Probe:
         return measurement.make(problem(**values), **dict(measurement.options))
@@ -120,5 +123,5 @@ def _looks(measurement: Measurement, problem: Callable[..., Problem]) -> tuple[C
 
 
 def measurement(make: Callable[..., Probe], **options: Any) -> Measurement:
-    """What `make(problem, **options)` measures."""
+    """A `Measurement` of what `make(problem, **options)` measures."""
     return Measurement(make, tuple(options.items()))

@@ -27,13 +27,13 @@ class Problem:
     compiled twice.
 
     Attributes:
-        f: any `f(params, x)`; or a module of Flax or Equinox, or a [`Model`][secant.models.Model], of which it becomes
-            the function.
+        f: any `f(params, x)`; or a module of Flax or Equinox, or a [`Model`][secant.models.Model]. The attribute then
+            holds the function of the model.
         x: inputs, one row a sample.
         y: targets, one row a sample.
         loss: a [`Loss`][secant.losses.Loss], its name, or any scalar function of outputs and targets.
-        params: where training starts unless it is told otherwise: by default the parameters that a model brings, None
-            for a function.
+        params: where training starts unless you say otherwise. By default the parameters that a model brings; None for
+            a function.
 
     Example:
         ```python
@@ -61,7 +61,7 @@ class Problem:
             object.__setattr__(self, "params", params)
         if isinstance(self.loss, str):
             object.__setattr__(self, "loss", get_loss(self.loss))
-        # Data on the device once, not with every call.
+        # Data move to the device once, not with every call.
         object.__setattr__(self, "x", jax.tree.map(to_device, self.x))
         object.__setattr__(self, "y", jax.tree.map(to_device, self.y))
 
@@ -74,7 +74,7 @@ class Problem:
         return self.loss(self.f(params, x), y)
 
     def start(self, caller: str, params: Params | None) -> Params:
-        """The parameters that are given, or else those that the problem brings."""
+        """The given parameters, or else the parameters that the problem brings."""
         params = self.params if params is None else params
         if params is None:
             raise TypeError(f"{caller}: `params` is missing. Say where to start: a function brings no parameters.")
@@ -96,7 +96,7 @@ class Problem:
 
     @functools.cached_property
     def reduced(self) -> tuple[Problem, InputReduction] | None:
-        """The same problem in the span of its data, with the change of coordinates; None where there is none."""
+        """The same problem in the span of its data, with the change of coordinates; None if it cannot be reduced."""
         net = network_of(self.f)
         found = reduce_inputs(net, self.x) if net is not None and self.is_reducible else None
         return None if found is None else (Problem(self.f, found.x, self.y, self.loss), found)

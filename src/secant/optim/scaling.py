@@ -1,4 +1,4 @@
-"""Whether step and batch may grow together, and whether a differential equation describes a run of SGD."""
+"""The scaling test: whether step and batch may grow together, and whether a differential equation describes SGD."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     import xarray as xr
 
 CONFIDENCE = 0.99
-"""Of the intervals by which a verdict is given, at all looks together."""
+"""Confidence of the intervals that decide a verdict, for all looks together."""
 
 Verdict = Literal["same", "differs", "unclear", "diverged"]
 
 
 class Comparison(NamedTuple):
-    """The mean loss of one kind of run over that of SGD as it was given, by look.
+    """The mean loss of one kind of run divided by the mean loss of the given SGD, look by look.
 
     Attributes:
-        ratio: the quotient of the means over draws.
-        low: lower end of its 99 % interval, for all looks together.
-        high: upper end.
-        verdict: `same` if the interval lies within the tolerance at every look, `differs` if it lies outside at one,
-            `diverged` if a run of this kind has no finite loss, `unclear` otherwise: more draws would tell.
+        ratio: the quotient of the two means over draws.
+        low: lower end of the 99 % interval of the ratio, for all looks together.
+        high: upper end of the interval.
+        verdict: `same` if the interval lies within the tolerance at every look, `differs` if it lies outside at one
+            look, `diverged` if a run of this kind has no finite loss, `unclear` otherwise: more draws would tell.
     """
 
     ratio: np.ndarray
@@ -52,16 +52,16 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ScalingTest:
-    """What larger steps on larger batches, and amplified noise, do to a run; `print` it, or draw it with `plot`.
+    """How larger steps on larger batches, and amplified noise, change a run; `print` it, or draw it with `plot`.
 
     Attributes:
-        dataset: `loss` on all samples, over `(run, draw, time)`; `time` is in steps of SGD as it was given. `run` is
+        dataset: `loss` on all samples, over `(run, draw, time)`; `time` counts steps of the given SGD. `run` is
             `"sgd"`, `"scaled K"` for step and batch times K, or `"svag L"` for noise amplified by L.
         lr: the step size.
         batch: samples a batch.
-        tolerance: what counts as the same, as a share of the loss.
-        critical: factor K -> the mean-square critical step at batches of K times as many samples; empty unless it was
-            asked for.
+        tolerance: the share of the loss within which two losses count as the same.
+        critical: factor K -> the mean-square critical step at batches of K times as many samples; empty unless you
+            asked for it.
     """
 
     dataset: xr.Dataset
@@ -72,7 +72,7 @@ class ScalingTest:
 
     @functools.cached_property
     def runs(self) -> dict[str, Comparison]:
-        """Comparison with SGD as it was given, by the name of the run."""
+        """The comparison of every other run with the given SGD, by the name of the run."""
         loss = self.dataset.loss.transpose("run", "draw", "time")
         first = loss.sel(run="sgd").values
         names = [str(name) for name in self.dataset.run.values if name != "sgd"]
@@ -80,7 +80,7 @@ class ScalingTest:
 
     @property
     def holds_to(self) -> int:
-        """The largest factor for which, as for all smaller ones, the linear scaling rule holds; 1 if for none."""
+        """The largest factor up to which the linear scaling rule holds for every factor tried; 1 if for none."""
         kept = 1
         for factor in self._of("scaled"):
             if self.runs[f"scaled {factor}"].verdict != "same":
@@ -90,7 +90,10 @@ class ScalingTest:
 
     @property
     def sde(self) -> Literal["tracks", "differs", "unclear"]:
-        """Whether the differential equation tracks SGD: no amplification changes the run, or the largest does."""
+        """Whether the differential equation tracks SGD.
+
+        It `tracks` if no amplification of the noise changes the run, and `differs` if the largest one does.
+        """
         verdicts = [self.runs[f"svag {factor}"].verdict for factor in self._of("svag")]
         if verdicts and all(verdict == "same" for verdict in verdicts):
             return "tracks"
@@ -101,7 +104,7 @@ class ScalingTest:
         return [int(name.split()[1]) for name in names if name.startswith(kind)]
 
     def __str__(self) -> str:
-        """A table of losses over that of SGD at the last look, and both verdicts."""
+        """A table of losses over the loss of SGD at the last look, and both verdicts."""
         sizes = self.dataset.sizes
         lines = [
             f"lr {self.lr:g}, batches of {self.batch}, {int(self.dataset.time[-1])} steps, {sizes['draw']} draws; "
@@ -124,10 +127,10 @@ class ScalingTest:
         return "\n".join([*lines, "", f"Linear scaling {rule}; the differential equation {equation[self.sde]}."])
 
     def plot(self, ax: Any = None, *, look: str = "light") -> Any:
-        """Mean losses over time, with two standard errors; returns the axes.
+        """Draws mean losses over time with two standard errors, and returns the axes.
 
         Args:
-            ax: axes to draw in; by default those of a new figure.
+            ax: the matplotlib axes to draw in; by default those of a new figure.
             look: `light` or `dark`.
         """
         with panels(ax, look) as (axes,):
@@ -159,26 +162,26 @@ def scaling_test(
     tolerance: float = 0.2,
     critical: bool = False,
 ) -> ScalingTest:
-    r"""Does the linear scaling rule hold for this run, and does a stochastic differential equation describe it?
+    r"""Tests if the linear scaling rule holds for a run, and if a stochastic differential equation describes the run.
 
     The equation $dX = -\nabla L\,dt + \sqrt{\eta/B}\,\Sigma^{1/2}dW$ knows step size and batch by their quotient alone.
-    Where it describes a run, $\kappa\eta$ with $\kappa B$ samples gives the same run, in $\kappa$ times fewer steps;
-    and so does [amplified noise][secant.optim.svag], which tends to the equation. Both are tried, with seeds of their
-    own, and the losses on all samples compared at equal times $\eta t$.
+    If the equation describes a run, two changes leave the run the same: $\kappa\eta$ with $\kappa B$ samples, in
+    $\kappa$ times fewer steps, and [amplified noise][secant.optim.svag], which tends to the equation. The test tries
+    both, with seeds of their own, and compares the losses on all samples at equal times $\eta t$.
 
     Args:
         problem: what to train.
         params: where to start; by default at the parameters that the problem brings.
         lr: the step size $\eta$.
-        batches: of $B$ samples.
-        steps: how many of SGD, rounded up such that all runs have whole steps between two looks.
-        factors: $\kappa$ to try, with batches of at most all samples.
-        amplify: $\ell$ to try, at $\ell$ times the cost each.
+        batches: the batches, of $B$ samples.
+        steps: how many steps of SGD, rounded up so that all runs have whole steps between two looks.
+        factors: the $\kappa$ to try, with batches of at most all samples.
+        amplify: the $\ell$ to try, at $\ell$ times the cost each.
         draws: runs of each kind, with batches of their own.
-        looks: times at which losses are compared.
-        tolerance: what counts as the same, as a share of the loss.
-        critical: whether to find the [mean-square critical step][secant.curvature.stochastic_critical_lr] at every
-            factor's batch too, at the start; for squared losses.
+        looks: how many times the losses are compared.
+        tolerance: the share of the loss within which two losses count as the same.
+        critical: whether to find also the [mean-square critical step][secant.curvature.stochastic_critical_lr] of every
+            factor's batch at the start; for squared losses.
 
     Example:
         ```python
@@ -244,7 +247,7 @@ def scaling_test(
     )
     steps_at: dict[int, float] = {}
     if critical:
-        loss: Any = problem.loss  # which refuses, if it is not squared
+        loss: Any = problem.loss  # `stochastic_critical_lr` raises an error if it is not squared
         sampling = "iid" if batches.replace else "fixed"
         for factor in (1, *factors):
             size = factor * batches.size
@@ -256,7 +259,7 @@ def scaling_test(
 
 @functools.lru_cache(maxsize=32)
 def _system(problem: Problem, size: int, replace: bool, amplify: int | None) -> Callable[..., Map]:
-    """SGD, or SGD with amplified noise, of a seed and a step size: another step size compiles nothing."""
+    """SGD, or SGD with amplified noise, as a function of seed and step size: a new step size compiles nothing."""
 
     def system(draw: dict[str, Any]) -> Map:
         drawn, lr = Batches(size, seed=draw["seed"], replace=replace), draw["lr"]
@@ -268,7 +271,7 @@ def _system(problem: Problem, size: int, replace: bool, amplify: int | None) -> 
             made = svag(problem, drawn, lr, float(amplify))
 
         def step(state: Any) -> Any:
-            """A step that keeps the precision of every parameter, whatever that of the step size."""
+            """A step that keeps the precision of every parameter, whatever the precision of the step size."""
             return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), made.step(state), state)
 
         return made._replace(step=step)
@@ -277,12 +280,12 @@ def _system(problem: Problem, size: int, replace: bool, amplify: int | None) -> 
 
 
 def compared(first: np.ndarray, other: np.ndarray, tolerance: float) -> Comparison:
-    """Mean losses of one kind of run over those of another, with intervals.
+    """The mean losses of one kind of run over the mean losses of another, with intervals.
 
     Args:
-        first: `(draw, time)`, the kind to compare with; at the first time all losses are one number.
-        other: `(draw, time)`.
-        tolerance: what counts as the same.
+        first: `(draw, time)`, the losses to compare with; at the first time all losses are one number.
+        other: `(draw, time)`, the losses to compare.
+        tolerance: the share of the loss within which two losses count as the same.
     """
     from scipy import stats
 
@@ -292,7 +295,7 @@ def compared(first: np.ndarray, other: np.ndarray, tolerance: float) -> Comparis
             (part.std(0, ddof=1) / mean) ** 2 / len(part) for part, mean in zip((first, other), means, strict=True)
         ]
         ratio, variance = means[1] / means[0], shares[0] + shares[1]
-        # Welch's degrees of freedom, of the logarithm of the quotient.
+        # Welch's degrees of freedom, for the logarithm of the quotient.
         freedom = variance**2 / (shares[0] ** 2 / (len(first) - 1) + shares[1] ** 2 / (len(other) - 1))
         level = (1 - CONFIDENCE) / max(1, len(ratio) - 1)
         quantile = stats.t.ppf(1 - level / 2, np.where(variance > 0, freedom, 1))

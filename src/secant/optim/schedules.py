@@ -1,6 +1,6 @@
-r"""Step sizes that change along a run: functions `step -> step size`, for `secant.optimisers` and for optax.
+r"""Schedules, step sizes that change along a run: functions `step -> step size`, for `secant.optimisers` and optax.
 
-Each checks what it is given: a schedule is positive and finite at every step.
+Each constructor checks its arguments: a schedule is positive and finite at every step.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Schedule = Callable[[Any], Float[Array, ""]]
 
 
 def piecewise(sizes: Mapping[int, float]) -> Schedule:
-    r"""Constant between changes: `{0: 5.0, 50: 8.0}` is 5 for the first 50 steps and 8 from then on.
+    r"""A piecewise constant step size: `{0: 5.0, 50: 8.0}` is 5 for the first 50 steps and 8 from then on.
 
     Args:
-        sizes: the step size from each of these steps on, in rising order, the first of them 0.
+        sizes: step number -> the step size from there on. Step numbers rise and begin at 0.
     """
     steps, values = np.asarray(list(sizes)), [_size("piecewise", value) for value in sizes.values()]
     if not len(steps) or steps.dtype.kind not in "iu" or steps[0] != 0 or (np.diff(steps) <= 0).any():
@@ -36,7 +36,7 @@ def piecewise(sizes: Mapping[int, float]) -> Schedule:
 
 
 def cyclical(low: float, high: float, period: int) -> Schedule:
-    """Triangles: from `low` up to `high` and back in every `period` steps."""
+    """A triangular wave: from `low` up to `high` and back in every `period` steps."""
     low, high, period = _size("cyclical", low), _size("cyclical", high), whole("cyclical", "period", period, 2)
 
     def schedule(step: Any) -> Array:
@@ -47,7 +47,7 @@ def cyclical(low: float, high: float, period: int) -> Schedule:
 
 
 def decayed(start: float, factor: float, every: int) -> Schedule:
-    """Multiplied by `factor`, above 0 and at most 1, after every so many steps."""
+    """A decaying step size: multiplied by `factor`, above 0 and at most 1, after `every` steps."""
     start, every = _size("decayed", start), whole("decayed", "every", every, 1)
     if not 0 < factor <= 1:
         raise ValueError(f"decayed: `factor` must be above 0 and at most 1, got {factor!r}.")
@@ -55,14 +55,14 @@ def decayed(start: float, factor: float, every: int) -> Schedule:
 
 
 def warm_up(schedule: float | Schedule, steps: int) -> Schedule:
-    """Rises in a straight line over the first so many steps to what another schedule says."""
+    """A linear warm-up: rises over the first `steps` steps to the value of another schedule, then follows it."""
     count = whole("warm_up", "steps", steps, 1)
     inner = schedule if callable(schedule) else constant(schedule)
     return lambda step: inner(step) * jnp.minimum(1.0, (step + 1) / count)
 
 
 def cosine(start: float, steps: int, end: float = 0.0) -> Schedule:
-    r"""Half a cosine, from `start` down to `end` after so many steps, and then `end`, which may be 0."""
+    r"""Half a cosine, from `start` down to `end` after `steps` steps; it stays at `end`, which may be 0."""
     start, count = _size("cosine", start), whole("cosine", "steps", steps, 1)
     if not (np.isfinite(end) and 0 <= end <= start):
         raise ValueError(f"cosine: `end` must be at least 0 and at most `start`, got {end!r}.")
@@ -74,7 +74,7 @@ def cosine(start: float, steps: int, end: float = 0.0) -> Schedule:
 
 
 def constant(size: float) -> Schedule:
-    """The same at every step."""
+    """The same step size at every step."""
     value = _size("constant", size)
     return lambda step: jnp.asarray(value) + 0 * step
 

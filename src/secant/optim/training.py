@@ -1,4 +1,4 @@
-"""Training: gradient descent on a problem, measured on the way."""
+"""The function `train`: gradient descent or another rule on a problem, with measurements on the way."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import optax
 
 Rule = Callable[..., Map]
-"""From a loss of the parameters to a Map of them; may also take, by name, the values of the run's axes."""
+"""Turns a loss of the parameters into a Map; may also take, by name, the values of the run's axes."""
 
 
 def train(
@@ -57,12 +57,12 @@ def train(
 ) -> Trajectory:
     r"""Gradient descent on a problem, $\theta_{t+1} = \theta_t - \eta \nabla L(\theta_t)$, or on batches of it.
 
-    With fewer samples than input features and a dense first layer, the run takes place in the span of the data, where
-    it is the same and costs less; the dataset's attribute `input_reduction` says so.
+    With fewer samples than input features and a dense first layer, the run takes place in the span of the data. There
+    it is the same run and costs less. The dataset's attribute `input_reduction` records this.
 
     Args:
-        problem: what to train; or a function that makes it from the values of axes in `over`, so that every run has
-            data of its own: `lambda draw: sc.Problem(net.apply, draw.x, draw.y, "mse")`.
+        problem: what to train; or a function that makes a problem from the values of axes in `over`, so that every run
+            has data of its own: `lambda draw: sc.Problem(net.apply, draw.x, draw.y, "mse")`.
         params: where to start, or a function of the values of axes; by default at the parameters of the model that
             the problem was made of.
         steps: how many steps.
@@ -71,16 +71,16 @@ def train(
             optax, or `loss -> Map` with a Map that shows the parameters. A function may also take, by name, the
             values of axes in `over`: `lambda loss, lr: sc.optimisers.adam(lr)(loss)`.
         batches: the samples that each step sees, [`Batches`][secant.optim.Batches], or a function that makes them
-            from the values of axes in `over`: `lambda draw: sc.Batches(32, seed=draw)`; by default all. The loss of
-            a batch is `problem.loss` of its outputs and targets. Measurements are of the whole problem all the same.
+            from the values of axes in `over`: `lambda draw: sc.Batches(32, seed=draw)`; by default all samples. The
+            loss of a batch is `problem.loss` of its outputs and targets. Measurements still see the whole problem.
         probes: what to record, by name: measurements from `secant.measure`, or functions of the parameters.
         over: named axes to batch over, as for [`simulate`][secant.dynamics.simulate]; `lr` may be one.
         stop: when to end early; its conditions see the parameters.
-        reduce: whether to train in the span of the data: by default where it is known to be exact; `False` never;
-            `True` also for another `rule`, which must then treat rotated parameters alike, as momentum does and Adam
-            does not.
+        reduce: whether to train in the span of the data. By default this happens where it is known to be exact; with
+            `False` never; with `True` also for another `rule`, which must then treat rotated parameters alike, as
+            momentum does and Adam does not.
         attributes: what to keep with the records, such as `task.attributes()`.
-        progress: who is told how far the run is.
+        progress: the object that is told how far the run is.
         checkpoint: a directory to save to and resume from.
         label: what progress calls the run.
 
@@ -125,7 +125,7 @@ def train(
     if isinstance(batches, Batches):
         batches.check("train", len(jax.tree.leaves(example.x)[0]))
     elif batches is not None and not callable(batches):
-        raise TypeError(f"train: `batches` must be secant.Batches, or make them, got {type(batches).__name__}.")
+        raise TypeError(f"train: `batches` must be secant.Batches, or a maker of them, got {type(batches).__name__}.")
     each = None if isinstance(problem, Problem) else problem
     reduction = None if each is not None or is_function(params) else _reduction(example, rule, reduce)
     if reduce and reduction is None:
@@ -150,7 +150,7 @@ def train(
 
 
 def _first(problem: Any, given: Mapping[str, Any]) -> Problem:
-    """The problem, or that of the first values of the axes."""
+    """The problem, or the problem of the first values of the axes."""
     made = is_function(problem)
     found = _at_first(problem, given, _MAKER) if made else problem
     if not isinstance(found, Problem):
@@ -166,21 +166,21 @@ _MAKER = "train: `problem`"
 
 
 def _at_first(function: Callable[..., Any], given: Mapping[str, Any], role: str) -> Any:
-    """What a function makes of the first value of every axis."""
+    """The result of a function for the first value of every axis."""
     values = Axes.of(given).values
     first = {name: jax.tree.map(_first_of, value) for name, value in values.items()}
     return call_with(function, first, role=role)
 
 
 def _first_of(leaf: Any) -> Any:
-    """The first of some values, taken on the host where it can be: nothing is compiled for it."""
+    """The first of some values, taken on the host where possible, so that nothing is compiled."""
     if isinstance(leaf, np.ndarray):
         return to_device(np.asarray(leaf[0]))
     return jnp.asarray(leaf)[0]
 
 
 def _start(problem: Problem | Callable[..., Problem], example: Problem, params: Any) -> Any:
-    """Where to start: what is given, or what the problem brings, each its own where there are several."""
+    """Where to start: the given parameters, or else those of the problem. With several problems each has its own."""
     found = example.start("train", params)
     if params is not None or isinstance(problem, Problem):
         return found
@@ -196,7 +196,7 @@ def _own_start(problem: Callable[..., Problem]) -> Callable[..., Params]:
 
 
 def _check_step_sizes(values: Any) -> None:
-    """Refuses step sizes of an axis that are none; those that are being traced have no numbers yet."""
+    """Raises an error if an axis holds an invalid step size. Traced step sizes have no numbers yet and pass."""
     if is_traced(values):
         return
     try:
@@ -214,7 +214,7 @@ def _reduction(problem: Problem, rule: Rule | None, reduce: bool | None) -> tupl
     if reduce and not problem.is_reducible:
         raise ValueError(
             "train: `reduce=True` needs one of Secant's networks with a dense first layer, "
-            "and fewer samples than features."
+            "and fewer samples than features. Leave it out otherwise."
         )
     return problem.reduced
 
@@ -276,12 +276,12 @@ def _probe(
 
 @functools.lru_cache(maxsize=32)
 def _all_values(problem: Callable[..., Problem]) -> Callable[..., Problem]:
-    """The same maker, which may be given the values of all axes."""
+    """The same maker, changed so that it accepts the values of all axes."""
     return lambda **values: call_with(problem, values, role=_MAKER)
 
 
 def _stop(stop: Stop | None, change: InputReduction | None, params: Params) -> Stop | None:
-    """Conditions see the parameters of the user, too."""
+    """The stop conditions, changed so that they see the parameters of the user."""
     if stop is None or change is None:
         return stop
     converged, diverged = (

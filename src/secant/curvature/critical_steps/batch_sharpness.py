@@ -1,4 +1,4 @@
-"""Curvature that a step of SGD meets: that of a batch, along the gradient of the same batch."""
+"""Batch sharpness: the curvature of a batch's loss along the gradient of the same batch, which a step of SGD meets."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ from secant.models.entrance import takes_models
 def batch_sharpness(
     f: Function, params: Params, x: Any, y: Any, loss: Loss | str, batches: Int[Array, "count b"]
 ) -> Float[Array, " count"]:
-    r"""The Rayleigh quotient of every batch, $g_b^\top H_bg_b/|g_b|^2$, of which the mean is the batch sharpness.
+    r"""The Rayleigh quotient of every batch, $g_b^\top H_bg_b/|g_b|^2$. Their mean is the batch sharpness.
 
-    $g_b$ and $H_b$ are gradient and Hessian of the loss of the same batch: a step of SGD on it lowers the batch's own
-    loss, to second order, if the quotient is below $2/\eta$. With full batches it is the curvature along the gradient.
+    $g_b$ and $H_b$ are the gradient and the Hessian of the loss of batch $b$. To second order, a step of SGD on the
+    batch lowers the batch's own loss if the quotient is below $2/\eta$. For the full batch the quotient is the
+    curvature along the gradient.
 
     Args:
-        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
-        params: where.
+        f: any `f(params, x)`, or a model, which replaces `f` and `params` ([`model`][secant.models.model]).
+        params: the parameters to evaluate at.
         x: all inputs, one row a sample.
         y: all targets.
         loss: a [`Loss`][secant.losses.Loss], its name, or any scalar function of outputs and targets.
         batches: rows of sample numbers.
 
     Returns:
-        A number a batch; NaN where its gradient is zero.
+        One number for each batch; NaN where the gradient of the batch is zero.
 
     Example:
         ```python
@@ -65,7 +66,7 @@ def _quotients(f: Function, loss: Loss) -> Callable[..., Array]:
 
 
 def quotients(f: Function, loss: Loss, params: Params, x: Any, y: Any, rows: Int[Array, "count b"]) -> Array:
-    """The Rayleigh quotient of every batch, to be traced; nothing is checked."""
+    """The Rayleigh quotient of every batch, as a traceable function that checks nothing."""
 
     def one(batch: Array) -> Array:
         inputs, targets = (jax.tree.map(lambda leaf: leaf[batch], part) for part in (x, y))

@@ -1,7 +1,7 @@
 r"""Critical step sizes: how large a step the curvature allows.
 
 Gradient descent with step $\eta$ multiplies the part of the error along a Hessian eigenvector by $1 - \eta\lambda$, so
-the loss can fall along all of them only while $\eta < 2/\lambda_{\max}$. Momentum moves that border.
+the loss can fall along all eigenvectors only while $\eta < 2/\lambda_{\max}$. Momentum moves this border.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class CriticalStep(NamedTuple):
     r"""The largest stable step size, exactly and by the tangent kernel.
 
     Attributes:
-        exact: from $\lambda_{\max}$ of the Hessian of the loss; infinite where no direction curves upwards.
-        ntk: from $\lambda_{\max}$ of the Gauss-Newton matrix, for a squared loss $c\,\lambda_{\max}(K)$.
+        exact: the step from $\lambda_{\max}$ of the Hessian of the loss; infinite where no direction curves upwards.
+        ntk: the step from $\lambda_{\max}$ of the Gauss-Newton matrix, which is $c\,\lambda_{\max}(K)$ for a squared
+            loss.
         sharpness: $\lambda_{\max}(H)$.
         error: estimated error of `sharpness`.
     """
@@ -52,16 +53,16 @@ class CriticalStep(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The estimate over the exact value: 1 where the network's own curvature does not matter."""
+        """The tangent kernel's estimate over the exact step; 1 where the network's own curvature does not matter."""
         return self.ntk / self.exact
 
     def plot(self, ax: Any = None, *, look: str = "light") -> Any:
         r"""Draws the step sizes on a ruler: the border, the tangent kernel's estimate, and $2/\lambda_{\max}$.
 
-        Below the border all directions are stable. With momentum it lies beyond $2/\lambda_{\max}$.
+        Below the border all directions are stable. With momentum the border lies beyond $2/\lambda_{\max}$.
 
         Args:
-            ax: the axes of matplotlib to draw in; by default those of a new figure.
+            ax: the matplotlib axes to draw in; by default those of a new figure.
             look: `light` or `dark`.
 
         Returns:
@@ -71,10 +72,10 @@ class CriticalStep(NamedTuple):
 
 
 def stability_factor(momentum: float = 0.0, nesterov: bool = False) -> float:
-    r"""The number $s$ with stable steps $\eta < s/\lambda$.
+    r"""The number $s$ for which a step $\eta$ is stable on a quadratic of curvature $\lambda$ if $\eta < s/\lambda$.
 
-    On a quadratic: $s = 2$ for gradient descent, $2(1+\beta)$ for heavy-ball momentum
-    ($v \leftarrow \beta v + g,\ \theta \leftarrow \theta - \eta v$), $2(1+\beta)/(1+2\beta)$ for Nesterov's.
+    $s = 2$ for gradient descent, $2(1+\beta)$ for heavy-ball momentum
+    ($v \leftarrow \beta v + g,\ \theta \leftarrow \theta - \eta v$), $2(1+\beta)/(1+2\beta)$ for Nesterov's momentum.
     """
     if not 0 <= momentum < 1:
         raise ValueError(f"critical_lr: `momentum` must be at least 0 and below 1, got {momentum}.")
@@ -95,13 +96,13 @@ def critical_lr(
 ) -> CriticalStep:
     r"""The critical step size of gradient descent on `loss(f(params, x), y)`.
 
-    $\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H)$ exactly, and $2/\lambda_{\max}(J^\top \nabla^2_f L\, J)$ as the tangent
-    kernel sees it. The loss brings its own normalisation: with $\frac12\sum$ the estimate is $2/\lambda_{\max}(K)$,
-    with $\frac1n\sum$ it is $n/\lambda_{\max}(K)$.
+    The exact step is $\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H)$. The tangent kernel's estimate is
+    $2/\lambda_{\max}(J^\top \nabla^2_f L\, J)$. The loss brings its own normalisation: with $\frac12\sum$ the estimate
+    is $2/\lambda_{\max}(K)$, with $\frac1n\sum$ it is $n/\lambda_{\max}(K)$.
 
     Args:
-        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
-        params: where.
+        f: any `f(params, x)`, or a model, which replaces `f` and `params` ([`model`][secant.models.model]).
+        params: the parameters to evaluate at.
         x: inputs, one row a sample.
         y: targets.
         loss: a [`Loss`][secant.losses.Loss], its name, or any scalar function of outputs and targets.
@@ -148,18 +149,18 @@ def batch_critical_lr(
 ) -> Float[Array, " count"]:
     r"""The tangent-kernel critical step of every batch, $s / (c_b\,\lambda_{\max}(K_b))$.
 
-    Here $c_b$ is the curvature of the loss over $b$ samples, and $s$ is 2 without momentum. A batch kernel has $bk$
-    rows, so this is cheap enough for every step of a run.
+    Here $c_b$ is the curvature of the loss over $b$ samples, and $s$ is 2 without momentum. A batch kernel has only
+    $bk$ rows, with $k$ outputs for each sample. The result is therefore cheap enough for every step of a run.
 
     Args:
         f: any `f(params, x)` that treats each sample alone.
-        params: where.
+        params: the parameters to evaluate at.
         x: all inputs.
         y: all targets; only their shape matters.
         loss: a squared [`Loss`][secant.losses.Loss], or its name.
         batches: rows of sample numbers.
         momentum: as for [`critical_lr`][secant.curvature.critical_lr].
-        nesterov: likewise.
+        nesterov: as for [`critical_lr`][secant.curvature.critical_lr].
     """
     outputs = outputs_of("batch_critical_lr", f, params, x)
     matching_targets("batch_critical_lr", outputs, y)
@@ -173,11 +174,11 @@ def batch_critical_lr(
 
 
 def kernel_critical_lr(f: Function, loss: SquaredLoss | str) -> Callable[[Params, Any], Float[Array, ""]]:
-    r"""A function `(params, x) -> step`: the critical one by the tangent kernel, $2/(c\,\lambda_{\max}(K))$.
+    r"""A function `(params, x) -> step` that gives the tangent-kernel critical step, $2/(c\,\lambda_{\max}(K))$.
 
-    For the mean squared error of one output, $n/\lambda_{\max}(K)$. It can be traced, mapped and batched, for use in a
-    loop: as a probe of a run, or as `critical` of a [controller][secant.optim.control.below_critical]. Of many
-    samples the largest eigenvalue is found by a few products with the kernel, from below.
+    For the mean squared error of one output the step is $n/\lambda_{\max}(K)$. The function can be traced, mapped and
+    batched. Use it as a probe of a run, or as `critical` of a [controller][secant.optim.control.below_critical]. With
+    many samples, a few products with the kernel find the largest eigenvalue from below.
 
     Args:
         f: any `f(params, x)` that treats each sample alone.
@@ -210,7 +211,7 @@ def kernel_critical_lr(f: Function, loss: SquaredLoss | str) -> Callable[[Params
 
 
 def sample_numbers(caller: str, batches: Any, samples: int) -> Int[Array, "count b"]:
-    """Batches as rows of sample numbers, refused where they are none."""
+    """The batches as rows of sample numbers. Anything else is an error."""
     batches = jnp.asarray(batches) if is_traced(batches) else np.asarray(batches)
     if batches.ndim != 2 or batches.size == 0 or not jnp.issubdtype(batches.dtype, jnp.integer):
         raise ValueError(

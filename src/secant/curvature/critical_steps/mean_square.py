@@ -1,4 +1,4 @@
-"""The step size of SGD that second moments allow, for any function near interpolation."""
+"""The critical step size of SGD for any function near interpolation: where second moments begin to grow."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def stochastic_critical_lr(
 ) -> MeanSquareStep:
     r"""The mean-square critical step of SGD, exactly, near parameters that fit the data.
 
-    Beyond it the second moments of the residuals grow under the linearised dynamics with batches of `batch` samples;
-    below it they shrink. With full batches it is $2/(c\,\lambda_{\max}(K))$, the tangent-kernel critical step, and
-    small batches allow a step in proportion to their size: where the one turns into the other, linear scaling of the
-    step size with the batch ends. It depends on the tangent kernel alone, not on targets, and works with
+    Below this step the second moments of the residuals shrink under the linearised dynamics with batches of `batch`
+    samples; beyond it they grow. For full batches the step is $2/(c\,\lambda_{\max}(K))$, the tangent-kernel critical
+    step. Small batches allow a step in proportion to their size. Between the two regimes, linear scaling of the step
+    size with the batch ends. The step depends on the tangent kernel alone, not on targets. The computation works with
     $nk \times nk$ matrices ([`critical_step`][secant.theory.noise.mean_square.critical_step]).
 
     Args:
-        f: any `f(params, x)` that treats each sample alone, or a model, which takes the place of `params` as well
+        f: any `f(params, x)` that treats each sample alone, or a model, which replaces `f` and `params`
             ([`model`][secant.models.model]).
-        params: where.
+        params: the parameters to evaluate at.
         x: inputs, one row a sample.
         batch: samples a batch.
-        loss: a squared [`Loss`][secant.losses.Loss] or its name, as SGD takes it over a batch.
+        loss: the loss that SGD takes over a batch: a squared [`Loss`][secant.losses.Loss], or its name.
         sampling: `fixed` (different samples), `iid` (with replacement) or `bernoulli` (every sample by itself).
         tol: relative error of the result.
         memory: bytes that the kernel may take beside its matrix.
@@ -70,5 +70,5 @@ def stochastic_critical_lr(
     kernel = kernel_matrix(f, params, x, memory=memory)
     finite_results("stochastic_critical_lr", kernel)
     found = mean_square.critical_step(np.asarray(kernel, float), batch, outputs=k, sampling=sampling, tol=tol)
-    # There the loss is that of one over twice the batch.
+    # In `critical_step` the loss is the sum over a batch divided by twice its size.
     return found._replace(step=found.step / (c * batch), full=found.full / (full * outputs.shape[0]))

@@ -1,4 +1,4 @@
-"""Critical step sizes on a ruler."""
+"""The drawing of critical step sizes on a ruler, for `CriticalStep.plot`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from secant.look import COLOURS, number, panels
 
 
 def draw_ruler(exact: float, ntk: float, sharpness: float, ax: Any = None, look: str = "light") -> Any:
-    r"""Step sizes from zero: what is stable, what the tangent kernel says, and $2/\lambda_{\max}$.
+    r"""Draws step sizes from zero up: the stable ones, the tangent kernel's estimate, and $2/\lambda_{\max}$.
 
     Args:
         exact: the border; infinite where no direction curves upwards.
-        ntk: its estimate.
-        sharpness: $\lambda_{\max}$, whose sign says whether there is a border.
+        ntk: the tangent kernel's estimate of the border.
+        sharpness: $\lambda_{\max}$; there is a border if it is positive.
         ax: where to draw; by default in a new figure.
         look: `light` or `dark`.
     """
@@ -49,7 +49,7 @@ def draw_ruler(exact: float, ntk: float, sharpness: float, ax: Any = None, look:
 
 
 def _mark(ax: Any, at: float, what: str, color: str, reach: float) -> None:
-    """A line across the ruler that reaches as far above or below it, with a label at its end."""
+    """A line across the ruler that reaches above or below it by `reach`, with a label at its end."""
     ax.plot([at, at], [min(-0.25, reach), max(0.25, reach)], color=color, lw=2)
     side = "right" if at > 0.6 * ax.get_xlim()[1] else "left"
     ax.annotate(

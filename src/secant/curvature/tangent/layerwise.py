@@ -1,14 +1,18 @@
 r"""Tangent kernels of Secant's own networks, without the Jacobian.
 
 A parameter that enters through $z_p = a_p^\top W$ at positions $p$ has the gradient $\sum_p a_p \otimes g_p$ for each
-sample, with $g_p$ the backpropagated signal of an output at $z_p$. So its share of the kernel is
+sample, with $g_p$ the backpropagated signal of an output at $z_p$. Its share of the kernel is therefore
 
 $$K_{i\alpha, j\beta} = \sum_{p, q} (a_{ip} \cdot a_{jq})\,(g_{i\alpha p} \cdot g_{j\beta q}),$$
 
-a product of two Gram matrices. For one position (a dense layer) that is nearly free. For a few (a convolution on a
-small image) the sum over $q$ comes first. For many it competes with multiplying out the gradient of this one parameter;
-the cheaper is chosen by counting operations. Right below a head that averages over positions, one gradient a sample
-serves all outputs.
+a product of two Gram matrices. The cheapest way to the product depends on the number of positions:
+
+- One position (a dense layer): the product is nearly free.
+- A few positions (a convolution on a small image): the sum over $q$ comes first.
+- Many positions: multiplying out the gradient of this one parameter can be cheaper. The code counts the operations of
+  both ways and takes the cheaper one.
+
+Right below a head that averages over positions, one gradient for each sample serves all outputs.
 """
 
 from __future__ import annotations
@@ -31,13 +35,13 @@ Column = Callable[[int, int], Array]
 """`(start, stop) -> (n - start, k, stop - start, k)`: samples from `start` on against those from `start` to `stop`."""
 
 PARTS = 4
-"""A set of samples is cut into so many, of whose products with each other only one of each pair is computed."""
+"""A set of samples is cut into this many parts. The product of two parts is computed once and mirrored."""
 
 FEW = 64
-"""Below so many rows it is not cut into parts: products as small as those are slower than twice as many operations."""
+"""Fewer rows than this are not cut into parts: so small products take longer than twice as many operations at once."""
 
 COLUMNS = 32
-"""Into columns of so many it is cut even then: registers hold those, and a few more cost as much again."""
+"""Columns of this many are cut even then: registers hold as many, and a few more cost as much again."""
 
 
 def mirrored(n: int, step: int, column: Column) -> Float[Array, "n k n k"]:
@@ -46,7 +50,7 @@ def mirrored(n: int, step: int, column: Column) -> Float[Array, "n k n k"]:
     Args:
         n: samples.
         step: samples in a column of blocks.
-        column: what is on and below the diagonal in a column of blocks.
+        column: gives the entries on and below the diagonal in a column of blocks.
     """
     result: Any = None
     for start in range(0, n, step):
@@ -60,9 +64,9 @@ def mirrored(n: int, step: int, column: Column) -> Float[Array, "n k n k"]:
 
 
 def gram(rows: Float[Array, "n p"], block: int = 208) -> Float[Array, "n n"]:
-    r"""$R R^\top$ with only the blocks on and below the diagonal multiplied, and mirrored.
+    r"""The product $R R^\top$. Only the blocks on and below the diagonal are multiplied; the others are mirrored.
 
-    A block is high enough for a matrix product to run at its full speed.
+    A block has enough rows for a matrix product to run at full speed.
     """
     n = rows.shape[0]
     if n < 2 * block:
@@ -87,7 +91,7 @@ def summed_kernel(net: Network, params: Any, x: Array, x2: Array | None = None) 
 
 
 def added_up(shares: list[Signals]) -> Float[Array, "n k n k"]:
-    """The kernel of what parameters saw and what came back to them: the sum of all shares."""
+    """The kernel from the inputs and signals of all parameters: the sum of all shares."""
     columns = [_column(share) for share in shares]
     n = len(shares[0].inputs)
     return mirrored(
@@ -99,12 +103,12 @@ def _step(share: Signals) -> int:
     """Samples in a column of blocks, the same for all parameters."""
     n, k = share.signals.shape[:2]
     if jax.default_backend() != "cpu":
-        return n  # a GPU does the whole of all but tiny products in less time than their parts
+        return n  # a GPU computes a whole product faster than its parts, unless the product is tiny
     return max(1, COLUMNS // k) if n * k < FEW else -(-n // PARTS)
 
 
 def _column(share: Signals) -> Column:
-    """One parameter's part of the kernel of a set of samples with itself."""
+    """One parameter's share of the kernel of a set of samples with itself."""
     n, positions, fan_in = share.inputs.shape
     _, k, _, width = share.signals.shape
     factors = share.factors
@@ -125,7 +129,7 @@ def _column(share: Signals) -> Column:
 
 
 def across(left: Signals, right: Signals, whole: tuple[int, int] | None = None) -> Float[Array, "n k n2 k"]:
-    """One parameter's part of the kernel between two sets of samples, which may belong to `whole` sets."""
+    """One parameter's share of the kernel between two sets of samples, which may be parts of sets of `whole` sizes."""
     n, positions, fan_in = left.inputs.shape
     n2, k, _, width = right.signals.shape
     if left.factors is not None:
@@ -173,7 +177,7 @@ def _by_positions(left: Signals, right: Signals) -> Array:
 
 
 def _positions_are_cheaper(n: int, n2: int, k: int, positions: int, fan_in: int, width: int) -> bool:
-    """Counts multiplications; the many small products of positions run at about a third of the speed."""
+    """Compares counted multiplications. The many small products over positions run at about a third of the speed."""
     pairs, tall = n * n2, (n + n2) * k
     by_positions = pairs * positions * (positions * fan_in + 3 * k * width * (positions + k))
     by_gradients = fan_in * width * (tall * positions + pairs * k**2)
@@ -181,9 +185,9 @@ def _positions_are_cheaper(n: int, n2: int, k: int, positions: int, fan_in: int,
 
 
 def bytes_of_block(net: Network, params: Any, x: Array, weighed: bool = False) -> Callable[[int], int]:
-    """`samples a side -> memory` that a block of the kernel takes, counted and not measured.
+    """A function `samples on a side -> bytes` that a block of the kernel takes, counted rather than measured.
 
-    With `weighed` the outputs of a sample are summed to one.
+    With `weighed` the outputs of a sample are summed to one output.
     """
     one = jax.ShapeDtypeStruct((1, *jnp.shape(x)[1:]), jnp.result_type(x))
     return _bytes_of_shapes(net, Space(params), Space(one), weighed)
@@ -196,7 +200,7 @@ def _bytes_of_shapes(net: Network, params: Space, one: Space, weighed: bool) -> 
     kept = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
 
     def held(n: int, share: Signals) -> tuple[int, int]:
-        """Entries that stay until all shares are added up, and entries that go before the next share."""
+        """Entries kept until all shares are added up, and entries freed before the next share."""
         _, positions, fan_in = share.inputs.shape
         _, k, _, width = share.signals.shape
         if share.factors is not None:

@@ -1,8 +1,8 @@
-r"""Heads: what comes after the last convolution of most networks for images, and what it does to signals.
+r"""Pooled heads: how the end of most image networks, after their last convolution, simplifies the signals below it.
 
-An activation, the mean over positions, a dense layer:
+The head is an activation, the mean over positions and a dense layer:
 $f_\alpha = \frac{1}{P}\sum_{p, o} v_{\alpha o}\, \sigma(z_{po}) + b_\alpha$.
-Then the signal at $z$ is $v_{\alpha o} \cdot \sigma'(z_{po}) / P$: the same for all outputs but for a factor a channel.
+The signal at $z$ is then $v_{\alpha o} \cdot \sigma'(z_{po}) / P$. Outputs differ only by a factor for each channel.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def below_the_head(net: Network, params: Any, x: Array) -> Alike | None:
             values = part.run(own, values)
         return values
 
-    # Observed, so that the compiler sees the same forward pass as that of all other signals.
+    # The outputs are observed so that the compiler sees the same forward pass as for all other signals.
     z = observe(body)[0]
     activation, pool, dense = net.parts[-3:]
     features, pull = jax.vjp(lambda z: pool.run((), activation.run((), z)), z)

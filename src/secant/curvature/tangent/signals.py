@@ -1,4 +1,4 @@
-"""Signals: what every parameter of a network saw, and what came back to it from every output."""
+"""Signals: the input that every parameter of a network saw, and what each output sends back to the parameter."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from secant.nets.taps import observe, zeros_like_outputs
 
 
 class Signals(NamedTuple):
-    """What one parameter saw and what came back to it.
+    """The inputs of one parameter, and the signals that came back to it.
 
     Attributes:
         inputs: `(samples, positions, features)`; scaled.
         signals: `(samples, outputs, positions, width)`.
-        mask: scale of every entry of the weight where it is not one number, else None.
-        factors: `(outputs, width)` where the signal of an output is what is in `signals`, which then holds one for
-            all of them, times its row of `factors`; else None.
+        mask: the scale of every entry of the weight, if the scale is not one number; else None.
+        factors: `(outputs, width)` if all outputs share one signal up to factors; else None. `signals` then holds the
+            shared signal, and the signal of an output is the shared one times its row of `factors`.
     """
 
     inputs: Array
@@ -43,14 +43,14 @@ def network_of(f: Any) -> Network | None:
 def signals(net: Network, params: Any, x: Array, weigh: Callable[[Array], Array] | None = None) -> list[Signals]:
     """Inputs and backpropagated signals of every parameter, in the order of the leaves of `params`.
 
-    One forward pass, and one backward pass an output; no gradient in a parameter is formed.
+    The cost is one forward pass, and one backward pass for each output. No gradient by a parameter is formed.
 
     Args:
         net: the network.
-        params: where.
+        params: the parameters to evaluate at.
         x: inputs, one row a sample.
-        weigh: `outputs -> weights` of their shape, with which the outputs of a sample are summed to one: then there is
-            one backward pass in all.
+        weigh: a function `outputs -> weights` of their shape. With it the outputs of a sample are summed to one number,
+            and there is one backward pass in all.
     """
     leaves = jax.tree.leaves(params)
 
@@ -96,7 +96,7 @@ def _linear(inputs: Array, signal: Array, scale: Any) -> Signals:
 
 
 def _elementwise(inputs: Array, signal: Array, scale: Any, weight: Array) -> Signals:
-    """A bias or gain has few entries: its gradient itself, laid out as one position of as many channels."""
+    """The signals of a bias or gain: its few gradient entries themselves, laid out as the channels of one position."""
     found = scale * inputs[:, None] * signal  # (n, k, *positions, *shape of the weight)
     spare = found.ndim - 2 - weight.ndim
     found = found.sum(axis=tuple(range(2, 2 + spare)))
@@ -107,7 +107,7 @@ def _elementwise(inputs: Array, signal: Array, scale: Any, weight: Array) -> Sig
 
 
 def _together(first: Signals, second: Signals) -> Signals:
-    """Two uses of one parameter: more positions where both are alike, otherwise the sum of their gradients."""
+    """Two uses of one parameter as one: uses of the same form become more positions; others add up their gradients."""
     same_form = first.inputs.shape[2] == second.inputs.shape[2] and first.mask is None and second.mask is None
     if same_form:
         return first._replace(
@@ -120,7 +120,7 @@ def _together(first: Signals, second: Signals) -> Signals:
 
 
 def gradient(share: Signals) -> Array:
-    """The gradient of every output in this one parameter, `(samples * outputs, entries)`."""
+    """The gradient of every output by this one parameter, `(samples * outputs, entries)`."""
     n, k, positions, width = share.signals.shape
     # All outputs of a sample go into one matrix product, (features x positions) by (positions x outputs * width).
     signals = jnp.swapaxes(share.signals, 1, 2).reshape(n, positions, k * width)

@@ -1,4 +1,4 @@
-r"""The empirical tangent kernel $K = J J^\top$, by the cheapest way that fits the memory."""
+r"""The empirical tangent kernel $K = J J^\top$, computed in the cheapest way that fits into memory."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ MEMORY = 2**30
 def ntk(f: Function, params: Params, x: Any, x2: Any = None, *, memory: int = MEMORY) -> Operator:
     r"""The empirical tangent kernel $K_{i\alpha, j\beta} = \nabla f_\alpha(x_i) \cdot \nabla f_\beta(x_j)$.
 
-    One product costs a backward and a forward pass and stores nothing larger than the parameters. `K.dense()` takes the
-    cheapest way by counted operations: for Secant's own networks sums over layers of Gram products, with no Jacobian;
-    for any other function the Jacobian's rows multiplied, or pushed through the function, in blocks under `memory`.
-    The matrix has a row for every sample and output, outputs running fastest.
+    One product costs a backward and a forward pass and stores nothing larger than the parameters. `K.dense()` counts
+    operations and takes the cheapest way. For Secant's own networks that is a sum of Gram products over layers, without
+    a Jacobian. For any other function the Jacobian's rows are multiplied with each other, or pushed through the
+    function, in blocks that fit into `memory`. The matrix has a row for every sample and output, outputs running
+    fastest.
 
     Args:
-        f: any `f(params, x)` that treats each sample alone (`mv` and `top` need not even that); or a model, which takes
-            the place of `params` as well ([`model`][secant.models.model]).
-        params: where.
+        f: any `f(params, x)` that treats each sample alone (`mv` and `top` also take other functions); or a model,
+            which replaces `f` and `params` ([`model`][secant.models.model]).
+        params: the parameters to evaluate at.
         x: the batch, one row a sample.
         x2: a second batch, for the kernel between the two; then the operator is not symmetric.
         memory: bytes that `dense` may take beside the matrix itself.
@@ -102,7 +103,7 @@ def _cross_product(f: Function, swapped: bool = False) -> Any:
 def kernel_matrix(
     f: Function, params: Params, x: Any, x2: Any = None, *, memory: int = MEMORY
 ) -> Float[Array, "rows columns"]:
-    """The tangent kernel written out; see [`ntk`][secant.curvature.ntk] for the ways it takes."""
+    """The tangent kernel as a dense matrix; [`ntk`][secant.curvature.ntk] describes how it is computed."""
     n = samples_in("ntk", x) if x2 is None else max(samples_in("ntk", x), samples_in("ntk", x2, "x2"))
     pair, needed = _pair_function(f, params, x, x2)
     tile = n
@@ -117,7 +118,7 @@ def kernel_matrix(
 
 @takes_models
 def ntk_per_parameter(f: Function, params: Params, x: Any, x2: Any = None) -> Any:
-    """The share of every parameter array in the tangent kernel: a pytree like `params` of matrices, whose sum it is."""
+    """The tangent kernel split over parameter arrays: a pytree like `params` of matrices that add up to the kernel."""
     outputs_of("ntk_per_parameter", f, params, x)
     if x2 is not None:
         outputs_of("ntk_per_parameter", f, params, x2, "x2")
@@ -143,11 +144,11 @@ def _shares(f: Function) -> Callable[..., Any]:
 
 
 class Costs(NamedTuple):
-    """Counted operations of the ways to a kernel of any function, for all of it.
+    """Counted operations of the two ways to the whole kernel of any function.
 
     Attributes:
-        contraction: rows of the Jacobian, multiplied with each other.
-        products: rows of the Jacobian, pushed through the linearised function.
+        contraction: multiplying rows of the Jacobian with each other.
+        products: pushing rows of the Jacobian through the linearised function.
     """
 
     contraction: float
@@ -161,11 +162,11 @@ def count(f: Function, params: Params, x: Any, x2: Any = None) -> Costs:
 
 
 def _counted(outputs: Any, params: Params, x2: Any, forward: float) -> Costs:
-    """The same, where the function takes `forward` of them for one sample."""
+    """The counted operations, if the function takes `forward` of them for one sample."""
     n, k = outputs.shape[0], math.prod(outputs.shape[1:])
     n2 = n if x2 is None else samples_in("ntk", x2, "x2")
     rows = 2 * forward * k * (n if x2 is None else n + n2)
-    # Of a symmetric matrix only half is multiplied out; but whole rows are pushed through the function.
+    # Only half of a symmetric matrix is multiplied out, but whole rows are pushed through the function.
     half = 0.5 if x2 is None else 1.0
     return Costs(rows + 2 * half * n * n2 * k**2 * _entries(params), rows + 2 * n * n2 * k * forward)
 
@@ -188,7 +189,7 @@ def _bytes(params: Params) -> int:
 
 
 def _pair_function(f: Function, params: Params, x: Any, x2: Any) -> tuple[Callable[..., Array], Callable[[int], float]]:
-    """The compiled kernel between two blocks of samples, and the bytes it needs for so many samples a side."""
+    """The compiled kernel between two blocks of samples, and a function that counts its bytes by samples a side."""
     net = network_of(f)
     if net is not None:
         return _compiled_pair(f, "structured"), bytes_of_block(net, params, x)
@@ -199,7 +200,7 @@ def _pair_function(f: Function, params: Params, x: Any, x2: Any) -> tuple[Callab
     forward, moved = _one_sample(f, params, x)
     costs = _counted(outputs, params, x2, forward)
     k = math.prod(outputs.shape[1:])
-    # A row for every output of a sample, once as autodiff makes it and once flattened.
+    # Each output of a sample has a row, once as autodiff makes it and once flattened.
     rows = 2 * k * _bytes(params)
     if costs.contraction <= costs.products:
         return _compiled_pair(f, "contraction"), lambda n: 2 * n * rows
@@ -208,7 +209,7 @@ def _pair_function(f: Function, params: Params, x: Any, x2: Any) -> tuple[Callab
 
 
 def pair_kernel(f: Function, way: str | None = None) -> Callable[..., Array]:
-    """`(params, x, x2 or None) -> matrix`: the kernel by one of its ways, to be traced; nothing is checked."""
+    """A function `(params, x, x2 or None) -> matrix`: the kernel in one of the ways, traceable and without checks."""
     net = network_of(f)
     way = way or ("contraction" if net is None else "structured")
 
@@ -240,7 +241,7 @@ def _square(kernel: Array) -> Array:
 
 
 def _row_tree(f: Function, params: Params, x: Any) -> Any:
-    """Every row of the Jacobian, as parameter vectors with a leading axis of samples * outputs."""
+    """All rows of the Jacobian, as a parameter tree with a leading axis of samples * outputs."""
 
     def of_sample(sample: Any) -> Any:
         one = jax.tree.map(lambda a: a[None], sample)
@@ -267,7 +268,7 @@ def _slices(n: int, tile: int) -> Iterator[slice]:
 
 
 def in_tiles(pair: Callable[..., Array], params: Params, x: Any, tile: int) -> Array:
-    """Blocks on and above the diagonal, mirrored."""
+    """A symmetric kernel from its blocks on and above the diagonal, mirrored."""
     n = samples_in("ntk", x)
     cuts = list(_slices(n, tile))
     matrix: np.ndarray | None = None

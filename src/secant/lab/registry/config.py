@@ -79,33 +79,6 @@ def scaled(*, smoke: Any, laptop: Any, paper: Any = ..., **limits: Any) -> Any:
     return field
 
 
-@typing.dataclass_transform(frozen_default=True, field_specifiers=(option, scaled))
-class Options:
-    """A study's configuration: whatever inherits from it is a frozen dataclass of its fields.
-
-    Example:
-        ```python
-        from secant.lab import Options, option, scaled
-
-        class Config(Options):
-            width: int = option(64, at_least=1, help="neurons")
-            steps: int = scaled(smoke=50, laptop=200, at_least=1, help="gradient-descent steps")
-
-        Config(width=8)
-        ```
-    """
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        dataclasses.dataclass(frozen=True)(cls)
-
-
-class Seeded(Options):
-    """A configuration with a random seed, its last field."""
-
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
-
-
 def fields_of(kind: type) -> dict[str, dataclasses.Field[Any]]:
     """The fields of a configuration by name, the seed last."""
     fields = sorted(dataclasses.fields(kind), key=lambda field: field.name == "seed")

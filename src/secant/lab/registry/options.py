@@ -18,6 +18,8 @@ Example:
 
 from __future__ import annotations
 
+import dataclasses
+import typing
 from typing import Any
 
 from secant.lab.registry.config import option, scaled
@@ -63,3 +65,53 @@ seed = Shared("seed of the first draw", at_least=0, at_most=2**31 - 1)
 
 SHARED = {name: value for name, value in vars().items() if isinstance(value, Shared)}
 """Name -> maker: a study declares none of these names otherwise."""
+
+
+@typing.dataclass_transform(
+    frozen_default=True,
+    field_specifiers=(
+        option,
+        scaled,
+        steps,
+        draws,
+        samples,
+        features,
+        dim,
+        width,
+        widths,
+        layers,
+        batch,
+        batches,
+        lr,
+        lrs,
+        ratio,
+        ratios,
+        eta_lambda,
+        eta_lambdas,
+        seed,
+    ),
+)
+class Options:
+    """A study's configuration: whatever inherits from it is a frozen dataclass of its fields.
+
+    Example:
+        ```python
+        from secant.lab import Options, option, scaled
+
+        class Config(Options):
+            width: int = option(64, at_least=1, help="neurons")
+            steps: int = scaled(smoke=50, laptop=200, at_least=1, help="gradient-descent steps")
+
+        Config(width=8)
+        ```
+    """
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        dataclasses.dataclass(frozen=True)(cls)
+
+
+class Seeded(Options):
+    """A configuration with a random seed, its last field."""
+
+    seed: int = seed(0)

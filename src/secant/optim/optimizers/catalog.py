@@ -1,9 +1,9 @@
-r"""Optimisers with a memory: momentum, Nesterov's, RMSprop, Adam, and any transformation of optax.
+r"""Optimisers with a memory: momentum, Nesterov's momentum, RMSprop, Adam, and any transformation of optax.
 
 Each constructor makes an [`Optimiser`][secant.optim.optimisers.Optimiser], a rule for
-[`train`][secant.optim.train] with the update equations and defaults of PyTorch, where it has them. It also knows where
-it turns unstable: with $P_t$ the diagonal by which it divides its step, on a quadratic with Hessian $H$ and fixed $P$
-it converges while the largest eigenvalue of $P^{-1/2}HP^{-1/2}$ is below its `threshold`.
+[`train`][secant.optim.train]. Update equations and defaults are those of PyTorch, where PyTorch has them. An optimiser
+also knows where it becomes unstable. With $P_t$ the diagonal by which it divides its step, on a quadratic with Hessian
+$H$ and fixed $P$ it converges while the largest eigenvalue of $P^{-1/2}HP^{-1/2}$ is below its `threshold`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def rmsprop(lr: float | Schedule = 1e-2, decay: float = 0.99, eps: float = 1e-8)
 
     Args:
         lr: the step size $\eta$, or a [schedule][secant.optim.schedules].
-        decay: of the mean square, $\alpha$.
+        decay: decay of the mean square, $\alpha$.
         eps: $\epsilon$, added outside the root.
     """
     import optax
@@ -138,7 +138,8 @@ def adagrad_norm(lr: float | Schedule = 1.0) -> Optimiser:
     r"""Adagrad with one step size for all coordinates, $A \leftarrow A + |g|^2$, $\theta \leftarrow \theta - \eta
     g/\sqrt A$; stable below $2/\eta$.
 
-    Ten times the loss gives the same run. What it promises: [`rates`][secant.theory.descent.rates.adagrad_norm].
+    Ten times the loss gives the same run. [`rates`][secant.theory.descent.rates.adagrad_norm] has the bounds proved for
+    it.
 
     Args:
         lr: the step size $\eta$, or a [schedule][secant.optim.schedules].
@@ -149,7 +150,7 @@ def adagrad_norm(lr: float | Schedule = 1.0) -> Optimiser:
 
     def update(gradient: Params, total: Any, params: Params | None = None) -> tuple[Params, Any]:
         total = total + sum(jnp.sum(g**2) for g in jax.tree.leaves(gradient))
-        # Without any gradient so far there is no step, and no division by zero.
+        # While all gradients so far are zero there is no step, and no division by zero.
         factor = jnp.where(total > 0, 1 / jnp.sqrt(jnp.where(total > 0, total, 1.0)), 0.0)
         return jax.tree.map(lambda g: (factor * g).astype(g.dtype), gradient), total
 
@@ -168,7 +169,8 @@ def adagrad_delayed(lr: float | Schedule = 1.0, sigma: float = 1.0) -> Optimiser
     r"""Adagrad that divides by the past alone, $\theta \leftarrow \theta - \eta P^{-1}g$ with
     $P = \sqrt{\nu + \sigma^2}$ and only then $\nu \leftarrow \nu + g^2$; stable below $2/\eta$.
 
-    A step is no longer correlated with its own noise: [`rates`][secant.theory.descent.rates.adagrad_delayed].
+    The divisor is then not correlated with the noise of the step:
+    [`rates`][secant.theory.descent.rates.adagrad_delayed].
 
     Args:
         lr: the step size $\eta$, or a [schedule][secant.optim.schedules].
@@ -201,7 +203,7 @@ def adadelta(lr: float | Schedule = 1.0, decay: float = 0.9, eps: float = 1e-6) 
 
     Args:
         lr: the step size $\eta$, or a [schedule][secant.optim.schedules].
-        decay: of both mean squares, $\rho$.
+        decay: decay of both mean squares, $\rho$.
         eps: $\epsilon$, inside the roots.
     """
     import optax
@@ -268,13 +270,14 @@ def _adam(name: str, lr: float | Schedule, b1: float, b2: float, eps: float, dec
 
 
 def one_of(optimisers: Sequence[Optimiser], which: Any = 0) -> Optimiser:
-    """One of several optimisers, by its number, which may be an axis of a run: all of them train in one compiled loop.
+    """One of several optimisers, chosen by a number that may be an axis of a run, so that one compiled loop trains all.
 
-    Each trajectory computes the steps of all of them and takes one: worth it where compiling takes longer than running.
+    Each trajectory computes the steps of all optimisers and takes one. This pays if compiling takes longer than
+    running.
 
     Args:
-        optimisers: which to choose from.
-        which: the number of the one.
+        optimisers: the optimisers to choose from.
+        which: the number of the chosen one, counted from 0.
 
     Example:
         ```python
@@ -331,7 +334,7 @@ def one_of(optimisers: Sequence[Optimiser], which: Any = 0) -> Optimiser:
 
 
 def _edge(lr: Any, threshold: Callable[[Any], float]) -> Callable[[], float] | None:
-    """The threshold of a step size; with a schedule it moves, and there is none."""
+    """A function that computes the threshold of a step size; None for a schedule, whose threshold changes."""
     return None if callable(lr) else lambda: threshold(lr)
 
 

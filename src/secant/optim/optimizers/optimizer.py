@@ -1,4 +1,4 @@
-"""The Optimiser: an update rule with a memory, and what is known about it."""
+"""The Optimiser: an update rule with a memory, its stability threshold and its preconditioner."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OptimiserState(NamedTuple):
     """The state of an optimiser's Map.
 
     Attributes:
-        params: the parameters, which is all that a run shows.
+        params: the parameters, all that a run shows of the state.
         inner: what the optimiser remembers: averages of gradients, the number of steps.
     """
 
@@ -37,15 +37,15 @@ class OptimiserState(NamedTuple):
 class Optimiser:
     """An update rule with a memory, `loss -> Map`.
 
-    Two of them with the same name and settings are equal, and share compiled code.
+    Two optimisers with the same name and settings are equal, and share compiled code.
 
     Attributes:
-        name: what it is called.
-        settings: step size and the rest, by name.
-        transformation: the optax transformation that makes the step of the gradient.
-        edge: computes the `threshold`, where it is known.
-        scale: `(inner state, parameters) -> P`, where it is known by what the steps are divided.
-        rotates: whether rotated parameters give the rotated run, so that training in the span of the data is exact.
+        name: the name of the rule.
+        settings: step size and other settings, by name.
+        transformation: the optax transformation that turns the gradient into the step.
+        edge: computes the `threshold`; None if it is not known.
+        scale: `(inner state, parameters) -> P`, the diagonal that divides the steps; None if it is not known.
+        rotates: whether rotated parameters give the rotated run. Training in the span of the data is then exact.
 
     Example:
         ```python
@@ -66,7 +66,7 @@ class Optimiser:
     rotates: bool = field(default=False, compare=False, repr=False)
 
     def __call__(self, loss: Callable[[Params], Any]) -> Map:
-        """The Map of this optimiser on a loss; its state is an `OptimiserState`, of which it shows the parameters."""
+        """The Map of this optimiser on a loss. Its state is an `OptimiserState`, and it shows the parameters."""
         import optax
 
         transformation = optax.with_extra_args_support(self.transformation)
@@ -79,7 +79,7 @@ class Optimiser:
 
         def step(state: OptimiserState) -> OptimiserState:
             value, gradient = jax.value_and_grad(loss)(state.params)
-            # What line searches of optax and the controllers ask for; where nobody does, the value is not computed.
+            # Line searches of optax and the controllers ask for these; if nobody does, the value is not computed.
             seen = {"value": value, "grad": gradient, "value_fn": loss}
             updates, inner = transformation.update(gradient, state.inner, state.params, **seen)
             moved = jax.tree.map(lambda p, u: jnp.asarray(p + u, p.dtype), state.params, updates)
@@ -89,7 +89,7 @@ class Optimiser:
 
     @property
     def threshold(self) -> float:
-        r"""The largest eigenvalue of $P^{-1/2}HP^{-1/2}$ at which it is stable on a quadratic."""
+        r"""The largest eigenvalue of $P^{-1/2}HP^{-1/2}$ at which the optimiser is stable on a quadratic."""
         if self.edge is None:
             raise ValueError(
                 f"{self.name}: its `threshold` is not known. Use a constructor of secant.optimisers, or "
@@ -98,10 +98,10 @@ class Optimiser:
         return self.edge()
 
     def preconditioner(self, state: OptimiserState, gradient: Params | None = None) -> Params:
-        """The diagonal $P$ by which the last step was divided or, given the gradient here, the next one will be."""
+        """The diagonal $P$ that divided the last step or, given the gradient here, will divide the next one."""
         if self.scale is None:
             raise ValueError(
-                f"{self.name}: it is not known by what it divides its steps. Use a constructor of secant.optimisers, "
+                f"{self.name}: its preconditioner is not known. Use a constructor of secant.optimisers, "
                 "or `from_optax(..., scale=...)`."
             )
         inner = state.inner
@@ -116,7 +116,7 @@ class Optimiser:
             if jax.tree.structure(state.inner) == expected:
                 return
         raise ValueError(
-            f"{caller}: `optimiser` is {self.name}, and the run is not one of {self.name}. Pass it as `rule`, too."
+            f"{caller}: `optimiser` is {self.name}, but the run does not use {self.name}. Pass it as `rule`, too."
         )
 
 
@@ -127,10 +127,10 @@ def from_optax(
     scale: Scale | None = None,
     rotates: bool = False,
 ) -> Optimiser:
-    """Any transformation of optax as an optimiser, with what is known about it.
+    """Turns any transformation of optax into an optimiser, together with what you know about it.
 
     Args:
-        transformation: such as `optax.lion(1e-4)`; [`train`][secant.optim.train] takes it as it is, too.
+        transformation: such as `optax.lion(1e-4)`; [`train`][secant.optim.train] also takes it directly.
         threshold: the largest stable curvature.
         scale: `(inner state, parameters) -> P`, the diagonal by which the step that led to this inner state was
             divided.
@@ -154,7 +154,7 @@ def from_optax(
 
 
 def as_rule(rule: Any) -> Any:
-    """A rule, or a transformation of optax made one."""
+    """The rule itself, or a transformation of optax turned into a rule."""
     if rule is None or callable(rule):
         return rule
     if _is_transformation(rule):

@@ -1,4 +1,4 @@
-"""Whether what scales an update is given an update, and not the gradient."""
+"""Checks that a controller stands behind its optimiser: it must scale the update, and not the gradient."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MisplacedError(ValueError):
 
 
 def slope(params: Params) -> Array:
-    """A loss of slope 1 everywhere, on which a chain can be tried."""
+    """A loss of slope 1 everywhere, on which `check_order` tries a chain."""
     return functools.reduce(operator.add, map(jnp.sum, jax.tree.leaves(params)))
 
 
@@ -34,10 +34,10 @@ def refuse_uphill(
     first: Bool[Array, ""],
     before: Bool[Array, ""],
 ) -> Bool[Array, ""]:
-    """Whether the first update climbs in every coordinate, as the gradient does and no step of an optimiser.
+    """Whether the first update climbs in every coordinate, as the gradient does and no step of an optimiser does.
 
-    It is raised where it can be seen: while the program is traced if the update is the gradient itself, later if the
-    numbers are there. Elsewhere it is returned, and `before` at every step but the first.
+    If the update is the gradient itself, the error comes while the program is traced. If the numbers are there, it
+    comes then. Otherwise the answer is returned, and `before` is returned at every step but the first.
     """
     given = jax.tree.leaves(updates)
     same = gradient is not None and all(map(operator.is_, given, jax.tree.leaves(gradient)))
@@ -51,7 +51,7 @@ def refuse_uphill(
     astray = jnp.ones((), bool) if same else lax.cond(first, climbs, lambda: before)
     if same or (not is_traced(astray) and bool(astray)):
         raise MisplacedError(
-            f"{caller}: it must come last, behind the optimiser, and was given an update that points uphill, as the "
-            f"gradient does. Use `optax.chain(optax.sgd(1.0), control.{caller}(...))`."
+            f"{caller}: the controller must come last, behind the optimiser. Its update points uphill, as the gradient "
+            f"does. Use `optax.chain(optax.sgd(1.0), control.{caller}(...))`."
         )
     return astray

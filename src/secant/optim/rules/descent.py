@@ -1,4 +1,4 @@
-"""Update rules: gradient descent and its relatives as Maps."""
+"""Gradient descent as a Map, and the vector field of gradient flow."""
 
 from __future__ import annotations
 

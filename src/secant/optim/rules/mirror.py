@@ -18,10 +18,10 @@ from secant.theory.bias.potentials import Potential
 def mirror_descent(loss: Callable[[Params], Float[Array, ""]], potential: Potential, lr: Any) -> Map:
     r"""Mirror descent, $\nabla R(\theta_{t+1}) = \nabla R(\theta_t) - \eta\nabla L(\theta_t)$.
 
-    With the entropy it multiplies weights by $e^{-\eta\nabla L}$, with $\frac12\theta\cdot D\theta$ it is gradient
-    descent preconditioned by $D^{-1}$. The parameters are one long vector, whatever tree they are; a potential of
-    matrices takes every leaf as one. Where the method ends on linear data is
-    [`bregman_projection`][secant.theory.bias.interpolants.bregman_projection].
+    With the entropy as potential, it multiplies weights by $e^{-\eta\nabla L}$. With $\frac12\theta\cdot D\theta$ it is
+    gradient descent preconditioned by $D^{-1}$. The parameters count as one long vector, whatever their tree; a
+    potential of matrices takes every leaf as a matrix. On linear data
+    [`bregman_projection`][secant.theory.bias.interpolants.bregman_projection] gives the point where the method ends.
 
     Args:
         loss: parameters -> scalar.
@@ -46,7 +46,7 @@ def mirror_descent(loss: Callable[[Params], Float[Array, ""]], potential: Potent
         leaves = jax.tree.leaves(params) if potential.axes == 2 else [ravel_pytree(params)[0]]
         if not is_traced(params) and not all(potential.inside(leaf) for leaf in leaves):
             raise ValueError(
-                f"mirror_descent: the {potential.name} is defined on {potential.domain}, and the start is not there."
+                f"mirror_descent: the {potential.name} is defined on {potential.domain}. Start from parameters there."
             )
         return params
 

@@ -1,4 +1,4 @@
-"""Newton's method as a Map: steps that know the curvature."""
+"""Newton's method as a Map: steps that are scaled by the inverse Hessian."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from secant.core.types import Params
 from secant.dynamics.map import Map
 
 DENSE = 256
-"""Parameters up to which the Hessian is written out."""
+"""Up to this many parameters the Hessian is written out."""
 
 
 def newton(
@@ -31,25 +31,26 @@ def newton(
 ) -> Map:
     r"""Newton's method, $\theta_{t+1} = \theta_t - \eta\,(\nabla^2L(\theta_t) + \rho)^{-1}\nabla L(\theta_t)$.
 
-    On a quadratic with $\eta = 1$ it arrives in one step, whatever its condition; near a minimum with a Hessian that
-    can be inverted, the error is squared at each step. It goes to the next stationary point, which may be a saddle or a
-    maximum.
+    On a quadratic with $\eta = 1$ the method arrives in one step, whatever the condition number. Near a minimum with an
+    invertible Hessian, each step squares the error. The method goes to the next stationary point, which may be a saddle
+    or a maximum.
 
-    With few parameters the Hessian is written out and its eigenvectors solve for the step: eigenvalues below rounding
-    are left out, so that a loss that is flat along the gradient's null space has the shortest of its Newton steps.
-    With many, conjugate gradients do it with Hessian products, each about two gradients. A step is taken only where it
-    solves $\nabla^2L\,\delta = \nabla L$ to a fourth root of rounding; a Hessian that is singular where the gradient
-    points, or on which conjugate gradients do not arrive, is an error: a `ValueError`, in a compiled run JAX's
-    `RuntimeError` with its words. Where the gradient is zero the run stays, and where it is not finite the run has
-    diverged: its parameters are infinite then.
+    - With few parameters the Hessian is written out, and its eigenvectors solve for the step. Eigenvalues below
+      rounding are left out, so that a loss with flat directions gets the shortest of its Newton steps.
+    - With many parameters conjugate gradients find the step from Hessian products, each about two gradients.
+
+    A step is taken only if it solves $\nabla^2L\,\delta = \nabla L$ to a fourth root of rounding. A Hessian that is
+    singular where the gradient points, or on which conjugate gradients do not arrive, raises a `ValueError`; in a
+    compiled run JAX raises a `RuntimeError` with the same words. If the gradient is zero the run stays where it is. If
+    the gradient is not finite the run has diverged, and its parameters become infinite.
 
     Args:
         loss: parameters -> scalar, twice differentiable.
         lr: the step size $\eta$.
         ridge: $\rho$, added to the Hessian's diagonal; at least 0.
-        dense: how many parameters there may be for the Hessian to be written out.
-        products: the most Hessian products of a step of conjugate gradients; by default the parameters, and at most a
-            thousand.
+        dense: up to this many parameters the Hessian is written out.
+        products: the most Hessian products of a step of conjugate gradients; by default the number of parameters, and
+            at most a thousand.
 
     Example:
         ```python
@@ -69,10 +70,10 @@ def newton(
     if products is not None:
         products = whole("newton", "products", products)
 
-    # Compiled as a whole: operation by operation, a step that is taken by hand takes forty programs.
+    # Compiled as a whole: run one by one, the operations of a step would take forty programs.
     @functools.partial(jit, quick=True)
     def solve(params: Params) -> tuple[Params, Array, Array]:
-        """Where the step leads, whether its equations are solved, and whether the gradient is finite."""
+        """The parameters after the step, whether its equations are solved, and whether the gradient is finite."""
         flat, restore = ravel_pytree(params)
         gradient, product = jax.linearize(jax.grad(lambda w: loss(restore(w))), flat)
         rounding = float(jnp.finfo(flat.dtype).eps)
@@ -88,7 +89,7 @@ def newton(
         move = jnp.where(jnp.isfinite(move), move, 0.0)
         left = jnp.linalg.norm(bend(move) - gradient)
         size = jnp.linalg.norm(gradient)
-        # Where the gradient is no number the run has diverged, which is an outcome and not an error.
+        # If the gradient is not finite the run has diverged, which is an outcome and not an error.
         solved = ~(left > rounding**0.25 * size) | ~jnp.isfinite(size)
         return restore((flat - lr * move).astype(flat.dtype)), solved, jnp.isfinite(size)
 
@@ -101,7 +102,7 @@ def newton(
 
 
 def _by_eigenvectors(product: Callable[[Array], Array], gradient: Array, rounding: float) -> Array:
-    """The shortest solution of the equations that are not lost in rounding."""
+    """The shortest solution of those equations that rounding leaves intact."""
     finite = jnp.isfinite(gradient).all()
     matrix = jax.vmap(product)(jnp.eye(gradient.size, dtype=gradient.dtype))
     values, vectors = jnp.linalg.eigh(jnp.where(finite, (matrix + matrix.T) / 2, 0.0))
@@ -110,7 +111,7 @@ def _by_eigenvectors(product: Callable[[Array], Array], gradient: Array, roundin
 
 
 def _certain(solved: Bool[Array, ""]) -> Bool[Array, ""]:
-    """The truth, or an error: in a compiled run it is told by the host, and only when it has to be."""
+    """Raises an error if the step is not solved. In a compiled run the host raises it, and is called only then."""
     if not is_traced(solved):
         return jnp.asarray(_refuse(solved))
     shape = jax.ShapeDtypeStruct((), bool)

@@ -1,8 +1,8 @@
-r"""Noise of gradients: what a gradient oracle adds to $\nabla L(\theta)$, for [`noisy`][secant.optim.noisy].
+r"""Laws of gradient noise: what a gradient oracle adds to $\nabla L(\theta)$, for [`noisy`][secant.optim.noisy].
 
-Each constructor makes a function `(key, params) -> tree`, one draw of $\sigma z$ with mean zero. Of losses that average
-over samples, with $\Sigma(\theta) = \frac1n\sum_i(g_i - \bar g)(g_i - \bar g)^\top$ the covariance of the samples'
-gradients, a batch of $B$ independent samples has noise of covariance $\Sigma/B$: that is $\sigma = 1/\sqrt B$.
+Each constructor makes a function `(key, params) -> tree`, one draw of $\sigma z$ with mean zero. For losses that
+average over samples, $\Sigma(\theta) = \frac1n\sum_i(g_i - \bar g)(g_i - \bar g)^\top$ is the covariance of per-sample
+gradients. A batch of $B$ independent samples then has noise of covariance $\Sigma/B$, which means $\sigma = 1/\sqrt B$.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Noise = Callable[[Any, Params], Params]
 """`(key, params) -> tree`, a draw of the noise at these parameters."""
 
 BLOCK = 64
-"""Samples whose gradients are held at a time."""
+"""How many samples' gradients are held at a time."""
 
 
 def isotropic(scale: Any) -> Noise:
-    r"""$\sigma z$ with $z \sim N(0, I)$.
+    r"""Isotropic Gaussian noise, $\sigma z$ with $z \sim N(0, I)$.
 
     Args:
         scale: $\sigma$ of every entry.
@@ -39,13 +39,14 @@ def isotropic(scale: Any) -> Noise:
 
 
 def two_point(scale: Any, chance: Any = 0.1) -> Noise:
-    r"""$\sigma z$ whose entries are $\sqrt{(1 - p)/p}$ with chance $p$, else $-\sqrt{p/(1 - p)}$: mean 0, variance 1.
+    r"""Skewed noise $\sigma z$: an entry of $z$ is $\sqrt{(1 - p)/p}$ with chance $p$, else $-\sqrt{p/(1 - p)}$.
 
-    Their third moment, $(1 - 2p)/\sqrt{p(1 - p)}$, is $8/3$ at $p = 1/10$.
+    The entries of $z$ have mean 0 and variance 1. Their third moment, $(1 - 2p)/\sqrt{p(1 - p)}$, is $8/3$ at
+    $p = 1/10$.
 
     Args:
         scale: $\sigma$ of every entry.
-        chance: $p$, of the rarer value.
+        chance: $p$, the chance of the first value.
     """
     scale, p = at_least_zero("two_point", "scale", scale), share("two_point", "chance", chance)
 
@@ -57,13 +58,13 @@ def two_point(scale: Any, chance: Any = 0.1) -> Noise:
 
 
 def student(scale: Any, freedom: float = 3.0) -> Noise:
-    r"""$\sigma z$ whose entries have Student's distribution, over its standard deviation: heavy tails.
+    r"""Noise with heavy tails, $\sigma z$: entries of $z$ have Student's distribution, scaled to standard deviation 1.
 
-    With $\nu$ degrees of freedom moments of order $\nu$ and higher are infinite.
+    With $\nu$ degrees of freedom, moments of order $\nu$ and higher are infinite.
 
     Args:
         scale: $\sigma$ of every entry.
-        freedom: $\nu$, above 2 for the variance to be finite.
+        freedom: $\nu$, above 2 so that the variance is finite.
     """
     scale, freedom = at_least_zero("student", "scale", scale), at_least_zero("student", "freedom", freedom)
     if not freedom > 2:
@@ -73,10 +74,10 @@ def student(scale: Any, freedom: float = 3.0) -> Noise:
 
 
 def gaussian(problem: Problem, batch: int) -> Noise:
-    r"""$N(0, \Sigma(\theta)/B)$: Gaussian noise of the covariance that a batch of independent samples has.
+    r"""Gaussian noise with the covariance of a batch of independent samples, $N(0, \Sigma(\theta)/B)$.
 
-    A draw is one gradient, of $\frac1{\sqrt{nB}}\sum_i(\xi_i - \bar\xi)\,\ell_i(\theta)$ with $\xi \sim N(0, I_n)$: no
-    covariance is formed and no root taken.
+    A draw costs one gradient, that of $\frac1{\sqrt{nB}}\sum_i(\xi_i - \bar\xi)\,\ell_i(\theta)$ with
+    $\xi \sim N(0, I_n)$. No covariance is formed and no root taken.
 
     Args:
         problem: what is trained, with a loss that averages over samples.
@@ -91,9 +92,9 @@ def gaussian(problem: Problem, batch: int) -> Noise:
 
 
 def matched(problem: Problem, batch: int) -> Noise:
-    r"""$N(0, \frac{\operatorname{tr}\Sigma(\theta)}{BP}I)$: isotropic noise of the total size that a batch has.
+    r"""Isotropic noise with the total size of a batch's noise, $N(0, \frac{\operatorname{tr}\Sigma(\theta)}{BP}I)$.
 
-    A draw takes the gradients of all samples, some at a time.
+    A draw costs the gradients of all samples, computed some at a time.
 
     Args:
         problem: what is trained, with a loss that averages over samples.
@@ -132,7 +133,7 @@ def _gaussian(key: Any, params: Params, problem: Problem, samples: int, batch: i
 
 
 def _samples(caller: str, problem: Problem, batch: int) -> int:
-    """How many samples there are, which a batch does not exceed."""
+    """The number of samples. A batch that exceeds it is an error."""
     samples = len(jax.tree.leaves(problem.x)[0])
     if whole(caller, "batch", batch, 1) > samples:
         raise ValueError(

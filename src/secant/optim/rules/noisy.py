@@ -1,4 +1,4 @@
-"""Stochastic gradient descent by an oracle: a gradient plus noise of any law, and amplified noise."""
+"""Gradient descent with added noise of any law, and SGD with amplified noise (SVAG)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from secant.optim.rules.descent import gradient_descent
 from secant.optim.rules.noises import Noise
 
 SECOND = 0x5BD1E995
-"""Seeds of the second of two batches differ from those of the first by these bits."""
+"""The seed of the second of two batches differs from the seed of the first by these bits."""
 
 
 class NoisyState(NamedTuple):
-    """The state of descent by a noisy oracle.
+    """The state of gradient descent with added noise.
 
     Attributes:
-        params: the parameters, which is all that a run shows.
+        params: the parameters, all that a run shows of the state.
         step: steps made.
     """
 
@@ -37,13 +37,13 @@ class NoisyState(NamedTuple):
 def noisy(loss: Callable[[Params], Float[Array, ""]], lr: Any, noise: Noise, *, seed: Any = 0) -> Map:
     r"""Gradient descent with noise of a chosen law, $\theta_{t+1} = \theta_t - \eta(\nabla L(\theta_t) + \sigma z_t)$.
 
-    For the noise of batches themselves, give [`train`][secant.optim.train] `batches`.
+    To train with the noise of real batches, pass `batches` to [`train`][secant.optim.train].
 
     Args:
         loss: parameters -> scalar.
         lr: the step size $\eta$.
         noise: `(key, params) -> tree`, a draw of $\sigma z_t$; [`noises`][secant.optim.noises] has several.
-        seed: of the noise; may be an axis of a run.
+        seed: seed of the noise; may be an axis of a run.
 
     Example:
         ```python
@@ -91,7 +91,7 @@ def noisy(loss: Callable[[Params], Float[Array, ""]], lr: Any, noise: Noise, *, 
 def amplifiers(amplify: Any) -> tuple[Any, Any]:
     r"""The factors of the two gradients of [`svag`][secant.optim.svag], $a, b = \frac{1 \pm \sqrt{2\ell - 1}}2$.
 
-    $a + b = 1$, $a^2 + b^2 = \ell$ and $a^3 + b^3 = \frac{3\ell - 1}2$.
+    They satisfy $a + b = 1$, $a^2 + b^2 = \ell$ and $a^3 + b^3 = \frac{3\ell - 1}2$.
 
     Args:
         amplify: $\ell$, at least 1.
@@ -107,14 +107,14 @@ def svag(problem: Problem, batches: Batches, lr: Any, amplify: Any = 1) -> Map:
     r"""Stochastic gradient descent with amplified noise and small steps, between SGD and its differential equation.
 
     A step is $\theta \leftarrow \theta - \frac\eta\ell\bigl(a\,g_1 + b\,g_2\bigr)$ with
-    $a, b = \frac{1 \pm \sqrt{2\ell - 1}}2$ and the gradients of two independent batches. The mean step is $\ell$ times
-    smaller and the noise's covariance $\ell$ times larger, so that for every $\ell$ the same equation,
-    $dX = -\nabla L\,dt + \sqrt{\eta/B}\,\Sigma^{1/2}dW$, is approximated, and ever better: $\ell$ steps are a time
-    $\eta$. With $\ell = 1$ it is SGD. The gradient of both batches is one backward pass.
+    $a, b = \frac{1 \pm \sqrt{2\ell - 1}}2$ and the gradients $g_1, g_2$ of two independent batches. The mean step is
+    $\ell$ times smaller and the noise's covariance $\ell$ times larger. Every $\ell$ therefore approximates the same
+    equation, $dX = -\nabla L\,dt + \sqrt{\eta/B}\,\Sigma^{1/2}dW$, and a larger $\ell$ does so better; $\ell$ steps are
+    a time $\eta$. With $\ell = 1$ it is SGD. One backward pass gives the gradients of both batches.
 
     Args:
         problem: what to train, with a loss that averages over samples.
-        batches: the first batch of every step, of a fixed size; those of the second have a seed of their own.
+        batches: the first batch of every step, of a fixed size; the second batch has a seed of its own.
         lr: the step size $\eta$ of SGD.
         amplify: $\ell$, at least 1.
 

@@ -1,4 +1,4 @@
-"""Gradient descent that is pushed off saddle points."""
+"""Perturbed gradient descent, whose random pushes leave saddle points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PerturbedState(NamedTuple):
     """The state of perturbed gradient descent.
 
     Attributes:
-        params: the parameters, which is all that a run shows.
+        params: the parameters, all that a run shows of the state.
         step: steps made.
         since: steps made since the last push.
     """
@@ -42,18 +42,19 @@ def perturbed(
     r"""Gradient descent with random pushes, which leaves saddle points.
 
     Without `below` and `wait` every step has noise, $\theta_{t+1} = \theta_t - \eta(\nabla L(\theta_t) + \xi_t)$ with
-    $\xi_t \sim N(0, \frac{r^2}dI)$, so that $\mathbb E|\xi_t|^2 = r^2$. With them the noise is rare: where
-    $|\nabla L(\theta_t)| \le \epsilon$ and the last push is more than $T$ steps ago, $\theta_t$ is first moved by
-    $-\eta\xi$, $\xi$ uniform in the ball of radius $r$; then comes a step of gradient descent. Every gradient costs
-    one of `loss`, a step with rare noise two.
+    $\xi_t \sim N(0, \frac{r^2}dI)$, so that $\mathbb E|\xi_t|^2 = r^2$. A step costs one gradient of `loss`.
+
+    With `below` and `wait` the noise is rare. Where $|\nabla L(\theta_t)| \le \epsilon$ and the last push is more than
+    $T$ steps ago, $\theta_t$ is first moved by $-\eta\xi$, $\xi$ uniform in the ball of radius $r$. Then comes a step
+    of gradient descent. A step costs two gradients.
 
     Args:
         loss: parameters -> scalar.
         lr: the step size $\eta$.
-        radius: $r$, of gradients; it moves the parameters by $\eta r$.
+        radius: $r$, the size of the noise in units of the gradient; a push moves the parameters by up to $\eta r$.
         below: $\epsilon$, the gradient norm up to which there is a push.
-        wait: $T$, steps without a push after each.
-        seed: of the noise; may be an axis of a run.
+        wait: $T$, the steps without a push after each push.
+        seed: seed of the noise; may be an axis of a run.
 
     Example:
         ```python
@@ -109,7 +110,7 @@ def _key(seed: Any, step: Array) -> Any:
 
 
 def _in_ball(key: Any, like: Array) -> Array:
-    """A point of the unit ball, uniform."""
+    """A uniform random point in the unit ball."""
     for_direction, for_length = jax.random.split(key)
     normal = jax.random.normal(for_direction, like.shape, like.dtype)
     length = jax.random.uniform(for_length, (), like.dtype) ** (1 / like.size)

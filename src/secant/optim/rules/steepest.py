@@ -23,18 +23,24 @@ Norm = Any
 def steepest_descent(loss: Callable[[Params], Float[Array, ""]], norm: Norm, lr: Any) -> Map:
     r"""Steepest descent, $\theta_{t+1} = \theta_t + \eta\,\operatorname{argmin}_v(\nabla L\cdot v + \tfrac12\|v\|^2)$.
 
-    With $g = \nabla L$ and $q$ the dual exponent of $p$, the direction is $-g$ in $\ell_2$; in $\ell_1$ it is $-g_je_j$
-    at the largest entry of $g$, the first of several; in $\ell_\infty$ $-\|g\|_1\operatorname{sign} g$; in $\ell_p$
-    $-\|g\|_q^{2-q}\operatorname{sign}(g)|g|^{q-1}$; for $\|v\|^2 = v\cdot Dv$ it is $-D^{-1}g$. In each of them
-    $-g\cdot v = \|v\|^2 = \|g\|_*^2$. The parameters are one long vector, whatever tree they are. `"spectral"` takes
-    the leaves as matrices, by their last axis, and for norm the largest singular value of all of them: a leaf moves
-    by $-(\sum\|G\|_{\rm nuc})\,UV^\top$ where its gradient is $G = USV^\top$, and vectors count as one column.
+    With $g = \nabla L$ and $q$ the dual exponent of $p$, the direction $v$ is
+
+    - in $\ell_2$: $-g$;
+    - in $\ell_1$: $-g_je_j$ at the largest entry of $g$, the first of several;
+    - in $\ell_\infty$: $-\|g\|_1\operatorname{sign} g$;
+    - in $\ell_p$: $-\|g\|_q^{2-q}\operatorname{sign}(g)|g|^{q-1}$;
+    - for $\|v\|^2 = v\cdot Dv$: $-D^{-1}g$.
+
+    In each norm $-g\cdot v = \|v\|^2 = \|g\|_*^2$. The parameters count as one long vector, whatever their tree.
+    `"spectral"` instead takes the leaves as matrices, by their last axis; vectors count as one column. Its norm is the
+    largest singular value of all leaves, and a leaf with gradient $G = USV^\top$ moves by
+    $-(\sum\|G\|_{\rm nuc})\,UV^\top$.
 
     Args:
         loss: parameters -> scalar.
         norm: $p$ from 1 to infinity; a symmetric positive definite matrix with a row a parameter; or `"spectral"`.
-        lr: the step size $\eta$. On $\log L$ a step of $\eta$ is one of $\eta/L$ on $L$: so losses below the smallest
-            number are descended.
+        lr: the step size $\eta$. A step of $\eta$ on $\log L$ is a step of $\eta/L$ on $L$; with $\log L$ the method
+            can descend losses below the smallest number.
 
     Example:
         ```python
@@ -111,7 +117,7 @@ def _spectral(tree: Params) -> Params:
     total = sum(jnp.sum(values) for _, values, _ in parts)
     moved = []
     for leaf, (u, values, v) in zip(leaves, parts, strict=True):
-        # Where the gradient has a kernel any choice is steepest; the one here does not move in it.
+        # Along the kernel of the gradient any choice is steepest; this one does not move there.
         there = values > jnp.finfo(values.dtype).eps * max(u.shape[0], v.shape[1]) * values[0]
         moved.append((-total * (u * there) @ v).reshape(leaf.shape))
     return jax.tree.unflatten(structure, moved)

@@ -1,1 +1,1 @@
-"""What two or more studies share: tasks, panels, runs and architectures by width."""
+"""Experiments that several studies share: tasks, panels of figures, runs, and architectures by width."""

@@ -1,4 +1,4 @@
-"""Images of two classes on the sphere, and a wide layer of ReLU that learns them in front of fixed signs."""
+"""Images of two classes on the sphere, and a wide ReLU layer with fixed output signs that learns them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from secant.data import Split, Task
 
 
 def unit_task(name: str, classes: tuple[int, ...], samples: int, test_samples: int, seed: int) -> Task:
-    """Two classes of a data set as +1 and -1, every input divided by its length; at most so many test samples."""
+    """Two classes of a data set as +1 and -1, with every input divided by its length, and a limit of test samples."""
     task = data.load(name, classes=classes, samples=samples, scaling="none", seed=seed, dtype=np.float64)
     test = Split(task.test.x[:test_samples], task.test.y[:test_samples])
     train, test = (Split(part.x / np.linalg.norm(part.x, axis=1, keepdims=True), part.y) for part in (task.train, test))
@@ -22,7 +22,7 @@ def unit_task(name: str, classes: tuple[int, ...], samples: int, test_samples: i
 
 
 def limit_kernel(x: np.ndarray, other: np.ndarray | None = None) -> np.ndarray:
-    r"""$H^* = x\cdot x'\,(\pi - \arccos x\cdot x')/(2\pi)$ of unit rows; exactly $\tfrac12$ of a row with itself."""
+    r"""The kernel $H^* = x\cdot x'\,(\pi - \arccos x\cdot x')/(2\pi)$ of unit rows; exactly $\tfrac12$ if equal."""
     rho = np.clip(x @ (x if other is None else other).T, -1, 1)
     if other is None:
         np.fill_diagonal(rho, 1.0)
@@ -30,7 +30,7 @@ def limit_kernel(x: np.ndarray, other: np.ndarray | None = None) -> np.ndarray:
 
 
 def pairs(rng: np.random.Generator, width: int, features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Hidden weights and signs, every neuron twice with opposite signs: the network starts at zero."""
+    """Hidden weights and signs. Every neuron comes twice with opposite signs, so that the network starts at zero."""
     half = rng.normal(size=(width // 2, features))
     return np.concatenate([half, half]), np.repeat([1.0, -1.0], width // 2)
 
@@ -38,10 +38,10 @@ def pairs(rng: np.random.Generator, width: int, features: int) -> tuple[np.ndarr
 def descend(
     w: np.ndarray, a: np.ndarray, x: np.ndarray, labels: np.ndarray, rate: float, steps: int, test: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Gradient descent on $\tfrac12\sum_i(u_i - y_i)^2$ of the first layer, for several labels at once.
+    r"""Gradient descent of the first layer on $\tfrac12\sum_i(u_i - y_i)^2$, for several sets of labels at once.
 
-    Weights move within the span of the data only, so that what neurons see of the data moves by products of inputs:
-    a step costs as much whatever the number of features.
+    Weights move only within the span of the data. Pre-activations therefore follow from products of inputs, and the
+    cost of a step does not depend on the number of features.
 
     Returns:
         Residuals at the start and after every step, `(steps + 1, labels, samples)`, and outputs on `test` one step

@@ -1,4 +1,4 @@
-"""How far the tangent kernel of networks with some of their edges moves in training."""
+"""How far the tangent kernel moves during training, for networks with a part of their edges removed."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from secant.studies.shared import width as wide
 from secant.studies.shared.parts import edge_factors, part
 
 Scaling = Literal["new", "original"]
-"""Whether a neuron that lost edges is normalised by those that it has now, or by those that it had."""
+"""Whether a neuron that lost edges is normalised by its present number of edges, or by its former number."""
 
 
 class Training(NamedTuple):
-    """How the networks are trained, and how many.
+    """The number of networks, and the settings of their training.
 
     Attributes:
         runs: random networks of each scaling.
         rate: share of the edges that is removed.
-        steps: of gradient descent at most.
+        steps: the most steps of gradient descent.
         every: steps between two looks at the kernel.
         target: loss at which a run ends.
-        seed: of edges and weights.
+        seed: seed of edges and weights.
     """
 
     runs: int
@@ -50,14 +50,14 @@ class Training(NamedTuple):
 
 
 def two_classes(caller: str, name: str, samples: int, dim: int, seed: int) -> tuple[jax.Array, jax.Array, str]:
-    """Inputs with unit mean square, signs as targets, and what they are.
+    """Inputs with unit mean square, signs as targets, and a description of the data.
 
     Args:
-        caller: whose points they are, for the warning that a data set is missing.
-        name: `gaussian`, `digits` or `cifar10`; digits stand in for a data set that is not there.
-        samples: how many.
+        caller: the name in the warning that a data set is missing.
+        name: `gaussian`, `digits` or `cifar10`; digits replace a data set that is not there.
+        samples: how many samples.
         dim: entries of a Gaussian point.
-        seed: of the draw.
+        seed: seed of the draw.
     """
     if name == "gaussian":
         random = np.random.default_rng(seed)
@@ -78,11 +78,11 @@ def sparse_drift(
 ) -> xr.Dataset:
     r"""Gradient descent with $\eta = 1/\lambda_{\max}(K_0)$ on half the sum of squares, from networks of one width.
 
-    One scaling differs from the other in nothing else: edges and weights are the same.
+    Both scalings have the same edges and weights.
 
     Returns:
-        Over `scaling` and `network`: the largest `drift` of the kernel, how far that of an eigenvalue is beyond it,
-        `excess`, the last `loss`, and `degree`, the smallest in-degree from the second layer on.
+        Over `scaling` and `network`: `drift`, the largest drift of the kernel; `excess`, how far the drift of an
+        eigenvalue exceeds it; `loss` at the end; and `degree`, the smallest in-degree from the second layer on.
     """
     full = graph_of(net)
     keys = jax.random.split(jax.random.key(training.seed + width), training.runs)
@@ -95,7 +95,7 @@ def sparse_drift(
     def outputs(params: Params, factor: Params, x: jax.Array) -> jax.Array:
         return net.apply(part(params, factor), x)
 
-    # Both are asked for several times in a run: compiled by themselves they are traced once for all.
+    # A run uses both functions several times: compiled on their own, they are traced only once.
     @jax.jit
     def kernel(params: Params, factor: Params) -> jax.Array:
         return pair_kernel(lambda p, x: outputs(p, factor, x))(params, x, None)

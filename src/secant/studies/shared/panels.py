@@ -14,14 +14,14 @@ class Panel(NamedTuple):
     """A data set and the kind of network that learns it.
 
     Attributes:
-        title: what a figure calls it.
+        title: its name in a figure.
         data: a data set that `secant.data` knows.
         classes: two of its classes, labelled +1 and -1.
         images: whether the network is convolutional, on averages over squares of pixels.
         samples: training samples of the thesis.
-        batch: samples a step; all of them unless given.
-        centred: whether the mean training input is taken off, which for spectrograms and clothes is large and alone
-            would set the critical step.
+        batch: samples a step; by default all.
+        centred: whether the mean training input is subtracted. For spectrograms and clothes the mean is large, and
+            would set the critical step alone.
     """
 
     title: str
@@ -42,15 +42,15 @@ PANELS = {
     "fashion-mnist-cnn": Panel("Fashion-MNIST, convolutional", "fashion-mnist", (0, 2), True, 256, None, True),
     "cifar-2-cnn": Panel("CIFAR-2, convolutional", "cifar10", (0, 2), True, 256),
 }
-"""Panels by name. The thesis also has AG News, and SVHN where we have Fashion-MNIST.
+"""Panels by name. The thesis also has AG News, and SVHN instead of our Fashion-MNIST.
 
-Classes of MNIST are not said. The 8 by 8 digits, for smoke runs only, stand for MNIST, the first panel of figure 3.4:
-the same classes.
+The thesis does not name the classes of MNIST. The 8 by 8 digits are for smoke runs only: they replace MNIST, the first
+panel of figure 3.4, with the same classes.
 """
 
 
 def known_panel(panel: str, field: str = "panel") -> str:
-    """The name of a panel, if it is one."""
+    """The name of a panel. Unknown names are an error."""
     if panel not in PANELS:
         raise ValueError(
             f"{field}: there is no {panel!r}. Panels: {', '.join(PANELS)}; AG News of the thesis is not available."
@@ -62,13 +62,13 @@ def network(panel: Panel, config: Any) -> Network:
     """The network of a panel: fully connected, or convolutional on images."""
     if not panel.images:
         return nets.mlp([config.width] * (config.layers - 1), activation=config.activation)
-    # On patches a convolution is a dense layer, also under vmap, where a convolution is slow.
+    # On patches a convolution is a dense layer, which is faster than a convolution under vmap.
     layers = nets.dense(config.channels), nets.activation(config.activation)
     return nets.serial(*layers, nets.flatten(), nets.dense(1, last=True), nets.scalar(), name="cnn")
 
 
 def draw(panel: Panel, config: Any, seed: int) -> tuple[data.Task, tuple[np.ndarray, ...]]:
-    """A random draw: `(x, y, x_test, y_test)`. Where test samples are too few, unused training samples join them."""
+    """A random draw: `(x, y, x_test, y_test)`. If test samples are too few, unused training samples join them."""
     choice = {"classes": panel.classes, "labels": "signs", "flat": not panel.images}
     whole = data.load(panel.data, scaling="none", **choice)  # type: ignore[arg-type]
     samples = min(config.images if panel.images else config.samples, panel.samples)
@@ -95,7 +95,7 @@ def draw(panel: Panel, config: Any, seed: int) -> tuple[data.Task, tuple[np.ndar
 
 
 def shrunk(images: np.ndarray, side: int) -> np.ndarray:
-    """Means over squares of `side` pixels; what does not fill a square is left out."""
+    """Means over squares of `side` pixels; pixels that do not fill a square are left out."""
     n, height, width, channels = images.shape
     rows, columns = height // side, width // side
     cut = images[:, : rows * side, : columns * side]
@@ -103,7 +103,7 @@ def shrunk(images: np.ndarray, side: int) -> np.ndarray:
 
 
 def patches(images: np.ndarray) -> np.ndarray:
-    """Surroundings of 3 by 3 pixels of every pixel, zeros beyond the border: `(samples, pixels, 9 channels)`."""
+    """The 3 by 3 pixels around every pixel, with zeros beyond the border: `(samples, pixels, 9 channels)`."""
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
     views = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
     return np.ascontiguousarray(views).reshape(len(images), images.shape[1] * images.shape[2], -1)

@@ -8,12 +8,12 @@ from secant.theory.noise.linear_noise import NoisyQuadratic
 
 
 def three() -> NoisyQuadratic:
-    r"""$(x - 3)^2$, $(x + 3)^2$ and $x^2 + 9$, of which one is drawn: $\Sigma = 24$ everywhere."""
+    r"""Three losses with one drawn at a time, $(x - 3)^2$, $(x + 3)^2$ and $x^2 + 9$: $\Sigma = 24$ everywhere."""
     return NoisyQuadratic(2 * np.ones((3, 1, 1)), np.array([[6.0], [-6.0], [0.0]]))
 
 
 def skewed(curvature: float, chance: float) -> NoisyQuadratic:
-    r"""$\frac\lambda2x^2$ with gradient noise $\sqrt{(1 - p)/p}$ of chance $p$, else $-\sqrt{p/(1 - p)}$."""
+    r"""The loss $\frac\lambda2x^2$ with gradient noise $\sqrt{(1 - p)/p}$ with chance $p$, else $-\sqrt{p/(1 - p)}$."""
     high, low = np.sqrt((1 - chance) / chance), np.sqrt(chance / (1 - chance))
     return NoisyQuadratic(
         np.full((2, 1, 1), float(curvature)), np.array([[-high], [low]]), np.array([chance, 1 - chance])
@@ -21,12 +21,19 @@ def skewed(curvature: float, chance: float) -> NoisyQuadratic:
 
 
 def skewness(chance: float) -> float:
-    r"""Third moment of that noise, $(1 - 2p)/\sqrt{p(1 - p)}$."""
+    r"""The third moment of the noise of `skewed`, $(1 - 2p)/\sqrt{p(1 - p)}$."""
     return (1 - 2 * chance) / float(np.sqrt(chance * (1 - chance)))
 
 
-def chains(random: np.random.Generator, shape: tuple[int, ...], model: NoisyQuadratic, lr: float, steps: int,
-    start: float, batch: int = 1) -> np.ndarray:  # fmt: skip
+def chains(
+    random: np.random.Generator,
+    shape: tuple[int, ...],
+    model: NoisyQuadratic,
+    lr: float,
+    steps: int,
+    start: float,
+    batch: int = 1,
+) -> np.ndarray:
     """Stochastic gradient descent in one dimension on batches of independent samples, many runs at once."""
     assert model.chances is not None
     H, h = model.hessians[:, 0, 0], model.offsets[:, 0]

@@ -1,4 +1,4 @@
-"""Networks of graphs as parts of a larger one: graphs are then data of one compiled program."""
+"""Networks of graphs as parts of a larger network: graphs are then data of one compiled program."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from secant.nets import Graph, graphs
 
 
 def edge_factors(graph: Graph, whole: Graph) -> Params:
-    r"""What the weights of a whole graph's network are multiplied with to make it that of a part of it.
+    r"""The factors of the weights that turn the network of a whole graph into the network of a part of the graph.
 
-    Both have the same neurons. Where the part has an edge into a neuron $v$ the factor is
-    $\sqrt{\mathrm{fan}_v/\mathrm{fan}'_v}$, the numbers under the root in the whole and in the part, and elsewhere 0:
-    outputs, and derivatives in the weights that exist, are those of the part, and derivatives in the others are 0.
+    Both graphs have the same neurons. If the part has an edge into a neuron $v$, the factor is
+    $\sqrt{\mathrm{fan}_v/\mathrm{fan}'_v}$, with the in-degrees in the whole and in the part; otherwise it is 0.
+    Outputs and derivatives by the remaining weights are those of the part. Derivatives by the other weights are 0.
     """
     factors = []
     for now, before in zip(graph.blocks, whole.blocks, strict=True):
@@ -28,5 +28,5 @@ def edge_factors(graph: Graph, whole: Graph) -> Params:
 
 
 def part(params: Params, factors: Params) -> Params:
-    """The parameters of the whole network with which it computes what its part computes; to be traced."""
+    """The parameters with which the whole network computes the same as its part; traceable."""
     return jax.tree.map(jnp.multiply, params, factors)

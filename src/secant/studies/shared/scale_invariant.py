@@ -12,7 +12,7 @@ from secant.theory.normalization.scale_invariance import sphere_smoothness
 
 
 class Loss(Protocol):
-    """A scale-invariant loss; weights are the last axis, all others are of many points at once."""
+    """A scale-invariant loss. Weights are the last axis; the other axes hold many points at once."""
 
     def value(self, w: np.ndarray) -> np.ndarray:
         """L."""
@@ -30,7 +30,7 @@ class Loss(Protocol):
 
 @dataclass(frozen=True)
 class Quotient:
-    r"""Rayleigh's, $\sum_i\lambda_iw_i^2/|w|^2$, with $\rho = 2(\lambda_{\max} - \lambda_{\min})$."""
+    r"""Rayleigh's quotient, $\sum_i\lambda_iw_i^2/|w|^2$, with $\rho = 2(\lambda_{\max} - \lambda_{\min})$."""
 
     spectrum: np.ndarray
 
@@ -51,7 +51,7 @@ class Quotient:
 
 @dataclass(frozen=True)
 class Cosine:
-    r"""$b\cdot w/|w|$, with $\rho = 2|b|/\sqrt3$, attained at an angle of cosine $1/\sqrt3$ from $b$."""
+    r"""The loss $b\cdot w/|w|$, with $\rho = 2|b|/\sqrt3$, attained at an angle of cosine $1/\sqrt3$ from $b$."""
 
     direction: np.ndarray
 
@@ -74,7 +74,7 @@ class Neuron:
     r"""The logistic loss of a neuron behind a batch norm, $a_i = w\cdot x_i/\sqrt{w\cdot\Sigma w}$, labels $\pm1$.
 
     Args:
-        x: inputs, one row a sample; their mean is taken away.
+        x: inputs, one row a sample; their mean is subtracted.
         y: labels.
     """
 
@@ -99,7 +99,7 @@ class Neuron:
 
     @property
     def smoothness(self) -> float:
-        r"""$\rho$, by ascent from random points: there is no formula."""
+        r"""$\rho$, found by ascent from random points, because there is no formula."""
         import jax.numpy as jnp
 
         if self._smoothness is None:
@@ -144,7 +144,7 @@ def descend(loss: Loss, start: np.ndarray, lr: float, decay: float, steps: int) 
 
 
 def three_losses(random: np.random.Generator, dim: int, samples: int) -> dict[str, Loss]:
-    """A quotient with random eigenvalues, ascending, a cosine, and a neuron on data of different spreads."""
+    """A quotient with random ascending eigenvalues, a cosine, and a neuron on data with different spreads."""
     quotient, cosine = Quotient(np.sort(random.normal(size=dim))), Cosine(random.normal(size=dim))
     x = random.normal(size=(samples, dim)) * np.linspace(1, 0.5, dim)
     x = x - x.mean(0)

@@ -13,7 +13,7 @@ from secant.theory.bias.margins import dual, max_margin, norm_of
 from secant.theory.bias.potentials import steepest
 
 MANY = 16
-"""Norms that are descended together."""
+"""How many norms are descended together."""
 
 
 class Data(NamedTuple):
@@ -24,7 +24,7 @@ class Data(NamedTuple):
 
     @property
     def z(self) -> np.ndarray:
-        """Rows that weights should make positive."""
+        """Rows $z_i$; the weights should make all $z_i\\cdot w$ positive."""
         return self.x * self.y[:, None]
 
 
@@ -43,8 +43,8 @@ def load(
 ) -> Data:
     r"""Two classes of real data as 1 and -1, standardised and with a constant feature, of mean length 1.
 
-    They are given by their first `dim` principal directions, or by all. Where those are as many as samples, nothing
-    Euclidean is changed: Euclidean descent from zero never leaves the span of its samples.
+    The data are given by their first `dim` principal directions, or by all. With as many directions as samples nothing
+    Euclidean changes, because Euclidean descent from zero never leaves the span of its samples.
     """
     found = real.two_classes(name, classes, samples, seed)
     x = np.hstack([found.x, np.ones((samples, 1))]) if constant else found.x
@@ -64,21 +64,21 @@ def chosen(config: Any, random: np.random.Generator) -> Data:
 
 
 def weights(margins: np.ndarray) -> np.ndarray:
-    r"""$e^{-m_i}/\sum_je^{-m_j}$, along the last axis."""
+    r"""The weights of samples in the gradient, $e^{-m_i}/\sum_je^{-m_j}$, along the last axis."""
     p = np.exp(margins.min(-1, keepdims=True) - margins)
     return p / p.sum(-1, keepdims=True)
 
 
 def log_loss(margins: np.ndarray) -> np.ndarray:
-    r"""$\log\sum_ie^{-m_i}$, along the last axis."""
+    r"""The logarithm of the loss, $\log\sum_ie^{-m_i}$, along the last axis."""
     least = margins.min(-1)
     return np.log(np.exp(least[..., None] - margins).sum(-1)) - least
 
 
 class Descent(NamedTuple):
-    r"""Steepest descent in several norms at once, a row a norm and a column a step, the start first.
+    r"""Steepest descent in several norms at once, with a row for each norm and a column for each step, the start first.
 
-    With $\eta_t$ the step: `log_loss`, `slope` $\|\nabla L\|_*/L$, `share` $\eta_tL$ (for the steps that were made),
+    With $\eta_t$ the step, it holds `log_loss`, `slope` $\|\nabla L\|_*/L$, `share` $\eta_tL$ (for the steps made),
     `least` $\min_im_i$, `size` $\|w_t\|$, and the weights `w` at the end.
     """
 
@@ -98,9 +98,9 @@ def descend(
     share: Any,
     cap: Any,
 ) -> Descent:
-    r"""Descends $L = \sum_ie^{-z_i\cdot w}$ with steps $\eta_t = \min(\text{share}/L, \text{cap})$, one of each a norm.
+    r"""Descends $L = \sum_ie^{-z_i\cdot w}$ with steps $\eta_t = \min(\text{share}/L, \text{cap})$ for each norm.
 
-    Nothing underflows: the direction is taken of $\nabla L/L$, and steps are of $\log L$.
+    Nothing underflows, because the direction comes from $\nabla L/L$, and the steps are steps on $\log L$.
     """
     W = np.repeat(start[None], len(norms), axis=0)
     limit = np.log(np.asarray(cap))
@@ -114,7 +114,7 @@ def descend(
         g = -weights(m) @ Z
         for k, norm in enumerate(norms):
             slopes[k, t], size[k, t] = _size(g[k], duals[k]), _size(W[k], norm)
-        # min(share/L, cap) L, without L.
+        # min(share/L, cap) L, computed without L.
         shares[:, t] = np.exp(np.minimum(ratio, limit + logs[:, t]))
         if t < steps:
             for k, norm in enumerate(norms):
@@ -123,14 +123,14 @@ def descend(
 
 
 def _size(v: np.ndarray, p: float) -> float:
-    """The norm of a short vector, quickly."""
+    """The norm of a short vector, computed quickly."""
     if p == math.inf:
         return float(np.abs(v).max())
     return float(np.abs(v).sum() if p == 1 else math.sqrt(v @ v) if p == 2 else norm_of(v, p))
 
 
 def slowest(z: np.ndarray, on: int) -> float:
-    r"""The least power of $1/t$ with which gradient flow settles, of the `on` rows that carry the margin and of all
+    r"""The least power of $1/t$ with which gradient flow settles, over the `on` rows that carry the margin and all
     others."""
     own = z[:on]
     a = np.linalg.solve(own @ own.T, np.ones(on))
@@ -138,13 +138,13 @@ def slowest(z: np.ndarray, on: int) -> float:
 
 
 def in_order(z: np.ndarray) -> Late:
-    """Rows of real data, those that carry the largest margin first."""
+    """Rows of real data, sorted so that the rows that carry the largest margin come first."""
     on = max_margin(z).support
     return Late(np.concatenate([z[on], np.delete(z, on, axis=0)]), len(on))
 
 
 class Late(NamedTuple):
-    r"""Separable rows of which the margin is known: the first `support` carry it, all others lie further off."""
+    r"""Separable rows with a known margin: the first `support` rows carry it, all others lie further off."""
 
     z: np.ndarray
     support: int
@@ -154,17 +154,17 @@ def rates(z: np.ndarray, a: np.ndarray) -> np.ndarray:
     r"""Eigenvalues of $\sum_ia_iz_iz_i^\top$ on the span of the support, ascending: the powers of
     $1/t$ of its residual.
 
-    One of them is 1, of $\hat w$ itself: a shift of time.
+    One eigenvalue is 1, along $\hat w$ itself: a shift of time.
     """
     root = np.sqrt(a)
     return np.linalg.eigvalsh(root[:, None] * (z @ z.T) * root)
 
 
 def far_apart(random: np.random.Generator, support: int, others: int, dim: int, far: float) -> Late:
-    r"""Rows of which `support` have $z_i\cdot\hat w = 1$ with positive multipliers, and `others` at least `far`.
+    r"""Separable rows: `support` have $z_i\cdot\hat w = 1$ with positive multipliers, `others` have at least `far`.
 
-    Few points around a common direction are drawn until all of them carry the margin, and
-    none of them slowly; the others are random, moved along $\hat w$.
+    A few points around a common direction are drawn until all carry the margin, and none of them slowly. The others are
+    random, moved along $\hat w$.
     """
     while True:
         u = random.normal(size=dim)

@@ -1,4 +1,4 @@
-"""Functions of arrays, such as those of the theory, on tables whose axes go by name."""
+"""Functions of arrays, such as those of the theory, applied to tables with named axes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from secant.core.device import jit
 
 
 def on_tables(function: Callable[..., Any], *tables: Any) -> Any:
-    """What a function of arrays that broadcast says of tables, entry by entry.
+    """Applies a function of arrays to tables, entry by entry, with broadcasting by the names of axes.
 
     Args:
-        function: of arrays, to an array or a tuple of such; compiled as a whole, unless it is already.
-        tables: as many as it takes, or numbers; axes of the same name are the same axis.
+        function: arrays -> an array or a tuple of arrays; compiled as a whole, unless it is compiled already.
+        tables: the arguments, tables or numbers. Axes of the same name are the same axis.
 
     Returns:
-        A table with all axes, in the order in which they come first, or a tuple of such.
+        A table, or a tuple of tables, with all axes in the order of their first appearance.
 
     Example:
         ```python

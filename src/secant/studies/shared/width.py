@@ -1,4 +1,4 @@
-"""What the studies of wide networks share: architectures by width, norms of Hessians, exponents, and what fits."""
+"""Shared parts of the studies of wide networks: architectures by width, norms of Hessians, exponents, memory limits."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LANCZOS = 32
-"""Products with the Hessian that a norm may cost."""
+"""The most Hessian products of a norm."""
 
 TOGETHER = 2**22
-"""Parameters of all networks together that are trained at once."""
+"""The most parameters, over all networks that are trained at once."""
 
 COPIES = 10
-"""Copies of the parameters that the norm of a Hessian may need, those of the network included."""
+"""How many copies of the parameters the norm of a Hessian may need, including the network's own."""
 
 BELOW = {"fontsize": 8, "title_fontsize": 8, "loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
 """A legend below its panel."""
@@ -43,7 +43,14 @@ BELOW = {"fontsize": 8, "title_fontsize": 8, "loc": "upper center", "bbox_to_anc
 class WidthConfig(Seeded):
     """Widths, networks and the input."""
 
-    widths: tuple[int, ...] = options.widths((16, 64), (64, 128, 256, 512, 1_024), (64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8, shortest=2, ascending=True)  # fmt: skip
+    widths: tuple[int, ...] = options.widths(
+        (16, 64),
+        (64, 128, 256, 512, 1_024),
+        (64, 128, 256, 512, 1_024, 2_048, 4_096),
+        at_least=8,
+        shortest=2,
+        ascending=True,
+    )
     draws: int = options.draws(48, 12, at_least=2, at_most=10_000)
     dim: int = options.dim(4, 8, at_least=2, at_most=10_000)
     size: float = option(
@@ -55,7 +62,7 @@ class WidthConfig(Seeded):
 
 
 def logarithm(widths: Sequence[int]) -> Tolerance:
-    r"""By how much a largest of $m$ Gaussian weights, $\sqrt{2\log m}$, lifts an exponent between these widths."""
+    r"""How much the largest of $m$ Gaussian weights, $\sqrt{2\log m}$, raises an exponent between these widths."""
     first, last = min(widths), max(widths)
     return Tolerance(
         float(np.log(np.log(last) / np.log(first)) / (2 * np.log(last / first))),
@@ -64,7 +71,7 @@ def logarithm(widths: Sequence[int]) -> Tolerance:
 
 
 def next_order(widths: Sequence[int], power: float, times: float = 1.0) -> Tolerance:
-    r"""By how much a next term, smaller by $c\,m^{-p}$, changes an exponent between these widths; `times` is $c$."""
+    r"""How much a next term, smaller by $c\,m^{-p}$, changes an exponent between these widths; `times` is $c$."""
     first, last = min(widths), max(widths)
     factor = "" if times == 1 else f"{times:g} "
     return Tolerance(
@@ -74,10 +81,11 @@ def next_order(widths: Sequence[int], power: float, times: float = 1.0) -> Toler
 
 
 def resolved(data: xr.Dataset) -> Finding:
-    r"""That the eigenvectors behind `norm` are good enough, by their `residual`.
+    r"""The finding that the eigenvectors behind `norm` are accurate enough, judged by their `residual`.
 
-    An eigenvalue lies within the residual $r$, so a logarithm changes by at most $r/\|H\|$, and the slope of a line
-    through means at $x_j = \log m_j$ by $\sum_j |x_j - \bar x|\,\overline{r/\|H\|}_j\big/\sum_j (x_j - \bar x)^2$.
+    An eigenvalue lies within the residual $r$. A logarithm therefore changes by at most $r/\|H\|$, and the slope of a
+    line through means at $x_j = \log m_j$ by
+    $\sum_j |x_j - \bar x|\,\overline{r/\|H\|}_j\big/\sum_j (x_j - \bar x)^2$.
     """
     x = np.log(data.width) - np.log(data.width).mean()
     shares = (data.residual / data.norm).mean("network")
@@ -93,14 +101,14 @@ Make = Callable[[int, int, jax.Array], Graph]
 
 
 class Kind(NamedTuple):
-    """An architecture: what it is called, how it is made, and whether it turns linear.
+    """An architecture: its name, its constructor, and whether it becomes linear with width.
 
     Attributes:
-        name: what it is called.
+        name: the name of the architecture.
         make: width, inputs, random key -> network.
         claim: whether the Hessian falls with the width, falls still, or stays.
-        graph: the same -> its graph, where it is not made of shared weights or of layers.
-        whole: the same -> the network of a graph that this one and others are parts of.
+        graph: width, inputs, random key -> its graph, if it is not made of shared weights or of layers.
+        whole: width, inputs, random key -> the network of a larger graph; this graph and others are its parts.
         random: whether the graph is drawn anew for every network.
     """
 
@@ -172,28 +180,28 @@ def one_input(key: jax.Array, dim: int, size: float) -> jax.Array:
 
 
 def orthogonal_inputs(keys: jax.Array, dim: int, size: float) -> jax.Array:
-    """A random input with this root mean square for every key, each orthogonal to those before, `(keys, dim)`.
+    """For every key a random input with this root mean square, orthogonal to the inputs before, `(keys, dim)`.
 
-    The condition number of the tangent kernel of wide networks is then a few units, whatever the draw.
+    The tangent kernel of wide networks then has a condition number of a few units, whatever the draw.
     """
     drawn = jnp.concatenate([one_input(key, dim, size) for key in keys])
     return size * np.sqrt(dim) * jnp.linalg.qr(drawn.T)[0].T
 
 
 def refuse_dependent(samples: int, dim: int) -> None:
-    """Refuses more orthogonal points than there are dimensions."""
+    """Raises an error for more orthogonal points than dimensions."""
     if samples > dim:
         raise ValueError(f"samples: must be at most the input dimension, {dim}, got {samples}.")
 
 
 def global_minimum(name: str, ends: xr.DataArray, promised: xr.DataArray, reached: float) -> Finding:
-    """That gradient descent has come to a global minimum, where its rate says that it should have.
+    """The finding that gradient descent has come to a global minimum, if its rate predicts this.
 
     Args:
-        name: of the finding.
-        ends: last loss of every run over its first.
-        promised: the same by the rate of section 2.4.
-        reached: the share of the first loss that counts as none.
+        name: name of the finding.
+        ends: last loss of every run over its first loss.
+        promised: this ratio by the rate of section 2.4.
+        reached: the share of the first loss that counts as zero.
     """
     note = f"the rate of section 2.4 promises {float(promised.max()):.1g}"
     if float(promised.max()) > reached:
@@ -214,20 +222,20 @@ def direction(params: Params) -> jax.Array:
 def hessian_norm(
     f: Callable[[Params, jax.Array], jax.Array], params: Params, x: jax.Array, start: jax.Array, sample: int = 0
 ) -> Norm:
-    """Spectral norm of the Hessian of one output, with the residual of its eigenvector; to be traced.
+    """Spectral norm of the Hessian of one output, with the residual of its eigenvector; traceable.
 
-    `output_hessian(...).top(1, which="magnitude")` would do as well; this compiles in a fifth of the time.
+    `output_hessian(...).top(1, which="magnitude")` gives the same, but takes five times as long to compile.
     """
     return spectral_norm(output_hessian(f, params, x, sample).flat_product(), start, LANCZOS)
 
 
 def stacked(trees: Sequence[Params]) -> Params:
-    """Several networks as one, with a first axis more; on the host, where nothing is compiled for it."""
+    """Several networks as one, with an additional first axis; on the host, so that nothing is compiled."""
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
 def shapes_of(net: Network, features: int) -> Params:
-    """Shapes of the parameters of a network; for that of a graph nothing is traced."""
+    """Shapes of the parameters of a network; for the network of a graph nothing is traced."""
     if isinstance(net.layer, Dag):
         kind = jnp.result_type(float)
         return tuple({"weight": jax.ShapeDtypeStruct(block.weight_shape, kind)} for block in net.layer.graph.blocks)
@@ -235,7 +243,7 @@ def shapes_of(net: Network, features: int) -> Params:
 
 
 def drawn(net: Network, x: jax.Array, seed: Sequence[int], count: int) -> list[Params]:
-    """Networks whose weights are all standard normal, drawn on the host: nothing is compiled for it."""
+    """Networks whose weights are all standard normal, drawn on the host, so that nothing is compiled."""
     shapes = shapes_of(net, x.shape[1])
 
     def one(number: int) -> Params:
@@ -256,8 +264,8 @@ def descend(
 ) -> xr.Dataset:
     r"""Gradient descent on $\frac12\sum_i (f_i - y_i)^2$ with step size $1/\lambda_{\max}(K_0)$, from several starts.
 
-    As many starts at once as are small together. With `share` the step size is that share of it. The records have the
-    dimension `network`, with the `loss`, the step sizes `lr` and `slowest`, $\eta\lambda_{\min}(K_0)$, beside them.
+    As many starts run at once as are small together. `share` multiplies the step size. The records have the dimension
+    `network`; beside them stand the `loss`, the step sizes `lr` and `slowest`, $\eta\lambda_{\min}(K_0)$.
     """
     at_once = max(1, min(len(starts), TOGETHER // nets.count_parameters(starts[0])))
     spectrum = jax.jit(lambda params, x: jnp.linalg.eigvalsh(kernel_matrix(f, params, x)))
@@ -284,14 +292,14 @@ def descend(
 
 
 def law(values: xr.DataArray) -> PowerLaw:
-    """How something falls with the width; `values` has the dimensions `width` and `network`."""
+    """The power law of values in the width; `values` has the dimensions `width` and `network`."""
     return fit_power_law(values.width, values.transpose("width", "network"))
 
 
 def plot_law(axes: Axes, values: xr.DataArray, mark: str, label: str, **look: Any) -> None:
-    """Geometric means over networks and the law through them, named by its exponent.
+    """Draws geometric means over networks and the law through them, labelled with its exponent.
 
-    `look` goes to `Axes.plot`, for the points.
+    `look` holds arguments of `Axes.plot` for the points.
     """
     found = law(values)
     means = np.log(values.transpose("width", "network").values).mean(axis=1)
@@ -301,7 +309,7 @@ def plot_law(axes: Axes, values: xr.DataArray, mark: str, label: str, **look: An
 
 
 def mark_widths(axes: Axes, widths: xr.DataArray) -> None:
-    """Logarithmic axes with a tick at every width, and upright ones at 1, 2 and 5."""
+    """Makes both axes logarithmic, with ticks at every width and, upwards, at 1, 2 and 5 times powers of ten."""
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(widths.values, [str(width) for width in widths.values])
@@ -314,9 +322,10 @@ def mark_widths(axes: Axes, widths: xr.DataArray) -> None:
 
 
 def stored_numbers(make: Callable[[int], Network], features: int) -> Callable[[int], int]:
-    """How many numbers the parameters of a network hold as a function of its width, found without making it.
+    """The number of parameters of a network as a function of its width, found without making the network.
 
-    Weights join two layers, so their number is a quadratic polynomial in the width, which three small widths tell.
+    Weights join two layers. Their number is therefore a quadratic polynomial in the width, and three small widths
+    determine it.
     """
 
     def count(small: int) -> int:
@@ -340,10 +349,10 @@ def refuse_oversized(
     copies: float = COPIES,
     itemsize: int = 4,
 ) -> None:
-    """Ends a sweep over widths that cannot fit the memory, before anything is computed.
+    """Raises an error for a sweep over widths that cannot fit into memory, before anything is computed.
 
     Args:
-        caller: whose sweep it is, for the error.
+        caller: the name that the error begins with.
         make: width -> network.
         features: entries of an input.
         widths: all widths of the sweep.
@@ -351,7 +360,7 @@ def refuse_oversized(
         itemsize: bytes of a number.
 
     Raises:
-        MemoryError: says what is needed, what there is, and which width would fit.
+        MemoryError: names the memory needed, the free memory, and the widths that would fit.
     """
     free, count, widest = available_bytes(), stored_numbers(make, features), max(widths)
 

@@ -57,19 +57,31 @@ def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
         period = {name: float(one.step[count - 1] - one.step[0]) / (count - 1) for name, one in found.items()}
         fall = {name: float(one.height[1] / one.height[0]) for name, one in found.items()}
     for sentence, ratio, reason, note in (
-        ("mean steps from peak to peak, network over quadratic model", period[NETWORK] / period[QUADRATIC],
-         "faster in the network",
-         f"over {count} peaks: " + ", ".join(f"{name} {steps:.0f}" for name, steps in period.items())),
-        ("error of the cubic model in these steps, over that of the quadratic one",
-         _over(period[CUBIC] - period[NETWORK], period[QUADRATIC] - period[NETWORK]),
-         "the third order improves the period", ""),
-        ("error of the cubic model in the second peak over the first, over that of the quadratic one",
-         _over(np.log(fall[CUBIC] / fall[NETWORK]), np.log(fall[QUADRATIC] / fall[NETWORK])),
-         "the third order improves the size", ", ".join(f"{name} {share:.2f}" for name, share in fall.items())),
-        ("second peak over the first, network over quadratic model", fall[NETWORK] / fall[QUADRATIC],
-         "damped more quickly in the network",
-         "as appendix D.2 has it; the caption of figure 14 says that the oscillations are larger in the network"),
-    ):  # fmt: skip
+        (
+            "mean steps from peak to peak, network over quadratic model",
+            period[NETWORK] / period[QUADRATIC],
+            "faster in the network",
+            f"over {count} peaks: " + ", ".join(f"{name} {steps:.0f}" for name, steps in period.items()),
+        ),
+        (
+            "error of the cubic model in these steps, over that of the quadratic one",
+            _over(period[CUBIC] - period[NETWORK], period[QUADRATIC] - period[NETWORK]),
+            "the third order improves the period",
+            "",
+        ),
+        (
+            "error of the cubic model in the second peak over the first, over that of the quadratic one",
+            _over(np.log(fall[CUBIC] / fall[NETWORK]), np.log(fall[QUADRATIC] / fall[NETWORK])),
+            "the third order improves the size",
+            ", ".join(f"{name} {share:.2f}" for name, share in fall.items()),
+        ),
+        (
+            "second peak over the first, network over quadratic model",
+            fall[NETWORK] / fall[QUADRATIC],
+            "damped more quickly in the network",
+            "as appendix D.2 has it; the caption of figure 14 says that the oscillations are larger in the network",
+        ),
+    ):
         yield claim(sentence, sentence).at_most(1.0, ratio, f"an inequality: {reason}", note=why or note)
 
 

@@ -32,9 +32,12 @@ class Config(Seeded):
         smoke=(10, 20, 30), laptop=(10, 20, 30, 60, 60), paper=(10, 20, 30, 60, 60, 120), at_least=2, help="residuals D"
     )
     parameters: tuple[int, ...] = scaled(
-        smoke=(20, 40, 60), laptop=(20, 40, 60, 120, 60), paper=(20, 40, 60, 120, 60, 240), at_least=2,
+        smoke=(20, 40, 60),
+        laptop=(20, 40, 60, 120, 60),
+        paper=(20, 40, 60, 120, 60, 240),
+        at_least=2,
         help="parameters P, as many entries",
-    )  # fmt: skip
+    )
     jacobians: int = scaled(
         smoke=2_000, laptop=5_000, paper=20_000, at_least=200, at_most=1_000_000, help="random Jacobians a size"
     )

@@ -1,1 +1,1 @@
-"""Networks that catapult: by a large step, by batches, by raised steps and under control."""
+"""Networks that catapult: after a large step, on batches, after raised steps, and under controllers."""

@@ -18,14 +18,14 @@ from secant.nets.network import Network
 from secant.optim import Batches, Problem, control, optimisers, train
 
 SCHEDULES = ("constant", "warm-up", "cosine", "below critical")
-"""With a given step size each."""
+"""Rules with a given step size."""
 
 CONTROLLED = "below critical"
-"""The controller among them."""
+"""The controller among the rules."""
 
 
 class Draw(NamedTuple):
-    """Data, weights and unit of the step size of one seed."""
+    """Data, weights and the unit of the step size, for one seed."""
 
     seed: Any
     start: Any
@@ -39,16 +39,16 @@ class Draw(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What all runs of a panel share.
+    """The settings that all runs of a panel share.
 
     Attributes:
         task: a target of `secant.data.TARGETS` or the name of a data set.
         width: neurons of each hidden layer.
-        samples: for training.
-        held_out: for validation, and for testing.
+        samples: training samples.
+        held_out: validation samples, and as many test samples.
         dim: features of a synthetic target.
         batch: samples a step.
-        steps: how many.
+        steps: how many steps.
         look: steps between two looks at the held-out samples.
     """
 
@@ -63,17 +63,17 @@ class Setting(NamedTuple):
 
 
 def is_regression(task: str) -> bool:
-    """Whether a task is judged by its loss; otherwise by its error."""
+    """Whether a task is judged by its loss; other tasks are judged by their error."""
     return task in data.TARGETS
 
 
 def network_for(setting: Setting) -> Network:
-    """Two layers for a synthetic target, three with an output a class for images."""
+    """The network: two layers for a synthetic target; three layers with one output a class for images."""
     return nets.mlp([setting.width]) if is_regression(setting.task) else nets.mlp([setting.width] * 2, outputs=10)
 
 
 def draw(net: Network, setting: Setting, seed: int) -> Draw:
-    """One seed; the unit of the step size is the critical one of all samples, by the tangent kernel."""
+    """The draw of one seed. The unit of the step size is the tangent-kernel critical step of all samples."""
     of_data, of_net = jax.random.split(jax.random.key(seed))
     counts: dict[str, Any] = {
         "samples": setting.samples,
@@ -92,11 +92,11 @@ def draw(net: Network, setting: Setting, seed: int) -> Draw:
 
 
 Rule = Callable[[Any, Any], optimisers.Optimiser]
-"""From a step size, and the number of a variant, to what makes the steps."""
+"""Step size, number of a variant -> the optimiser that makes the steps."""
 
 
 def scheduled(steps: int) -> Rule:
-    """A constant step, a warm-up over the first tenth or a cosine, by their number in `SCHEDULES`."""
+    """A constant step, a warm-up over the first tenth, or a cosine, chosen by its number in `SCHEDULES`."""
 
     def rule(size: Any, kind: Any) -> optimisers.Optimiser:
         def schedule(step: Any) -> Any:
@@ -109,17 +109,17 @@ def scheduled(steps: int) -> Rule:
 
 
 def below_critical(size: Any, kind: Any) -> optimisers.Optimiser:
-    """The first controller, with a step of at most the given one."""
+    """The controller `below_critical`, with steps of at most the given size."""
     return _behind(control.below_critical(lr=size, share=0.9))
 
 
 def thrown(over: float, rest: int) -> Rule:
-    """So many catapults on purpose; in between, and without any, just below the critical step."""
+    """Catapults on purpose, as many as the variant's number; outside of catapults the step is just below critical."""
     return lambda size, count: _behind(control.catapults(count, over=over, rest=rest, patience=4 * rest))
 
 
 def _behind(transformation: Any) -> optimisers.Optimiser:
-    # As `from_optax` makes it, but for a trial of the chain's order at every call, which costs seconds while traced.
+    # As `from_optax`, but without the trial of the chain's order at every call, which costs seconds while traced.
     chain = optax.chain(optax.sgd(1.0), transformation)
     return optimisers.Optimiser("optax", (("transformation", chain),), chain)
 
@@ -137,8 +137,8 @@ def runs(
 
     Returns:
         Over `variant`, `seed` and `ratio`: `score`, the test loss or error, and `valid`, the validation loss, both at
-        the look with the smallest validation loss; `training` loss at the end; `outcome`. A run that has diverged has
-        the score of guessing, the best constant or one class of ten, and the validation loss infinity.
+        the look with the smallest validation loss; `training` loss at the end; `outcome`. A run that has diverged gets
+        the score of guessing (the best constant, or one class of ten) and an infinite validation loss.
     """
     regression = is_regression(setting.task)
 
@@ -182,5 +182,5 @@ def runs(
 
 
 def tuned(data: xr.Dataset) -> xr.DataArray:
-    """The score with the step size that has the smallest validation loss, chosen for each seed by itself."""
+    """The score at the step size with the smallest validation loss, chosen for each seed separately."""
     return data.score.isel(ratio=data.valid.argmin("ratio"))

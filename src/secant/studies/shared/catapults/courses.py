@@ -1,4 +1,4 @@
-"""The tasks of figures 4.8 and C.13 to C.16 with their raises of the step size."""
+"""The tasks of figures 4.8 and C.13 to C.16, each with the steps at which its step size is raised."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from secant.studies.shared.features.tasks import SHALLOW, FeatureTask, Sizes, fe
 
 
 class Course(NamedTuple):
-    """Step sizes of a panel: at the start, and raised at which steps to what; and its training samples."""
+    """The step sizes of a panel, at the start and after each raise, and its number of training samples."""
 
     lr: float
     at: tuple[int, ...]
@@ -26,13 +26,13 @@ COURSES = {
     "usps": Course(4.0, (10, 30, 45), (15.0, 30.0, 40.0), 1_000),
     "fashion-mnist": Course(3.0, (6, 20, 30), (10.0, 40.0, 55.0), 1_000),
 }
-"""The raises of the thesis; the step sizes at the start, which it does not say, are below the critical ones."""
+"""The raises of the thesis. It does not state the step sizes at the start; these are below the critical ones."""
 
 SHORT = {
     "rank-2": Course(4.0, (40, 90, 140), (7.0, 12.0, 20.0), 300),
     "digits": Course(4.0, (10, 30, 45), (12.0, 24.0, 40.0), 200),
 }
-"""Fewer raises, for networks that are too narrow to survive the others."""
+"""Fewer raises, for networks that are too narrow to survive all raises of the thesis."""
 
 
 class RaisesConfig(Options):
@@ -62,14 +62,19 @@ class RaisesConfig(Options):
     seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
-        """Panels that there are, and raises that come before the last step."""
+        """Checks that the panels exist, and that all raises come before the last step."""
         for panel in self.panels:
             check_schedule(course_of(self, panel).at[-1], self.steps)
             shallow = panel in SHALLOW
             check_memory(
-                draws=self.draws, samples=self.samples, held_out=self.held_out, dim=self.dim,
-                width=self.shallow if shallow else self.deep, steps=self.steps, deep=not shallow,
-            )  # fmt: skip
+                draws=self.draws,
+                samples=self.samples,
+                held_out=self.held_out,
+                dim=self.dim,
+                width=self.shallow if shallow else self.deep,
+                steps=self.steps,
+                deep=not shallow,
+            )
 
 
 def course_of(config: RaisesConfig, panel: str) -> Course:
@@ -81,7 +86,7 @@ def course_of(config: RaisesConfig, panel: str) -> Course:
 
 
 def raises_of(config: RaisesConfig, panel: str) -> Raises:
-    """Its raises: steps, and the step size from each of them on."""
+    """The raises of a panel: steps, and the step size from each of these steps on."""
     course = course_of(config, panel)
     return tuple(zip(course.at, course.to, strict=True))
 

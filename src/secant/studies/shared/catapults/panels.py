@@ -19,20 +19,20 @@ from secant.nets.reduction import reduce_inputs
 from secant.studies.shared.panels import shrunk
 
 CLASSES = (7, 9)
-"""The thesis's two classes of CIFAR-10, counted from 0: horses and trucks. It does not say from where it counts."""
+"""The thesis's two classes of CIFAR-10, horses and trucks if counted from 0. The thesis does not state the count."""
 
 
 class Panel(NamedTuple):
     """A network and the step size at which the thesis trains it.
 
     Attributes:
-        title: what a figure calls it.
-        network: which, see `network`.
-        lr: the printed step size; None where none is printed.
-        critical: the printed critical one at the start.
+        title: its name in a figure.
+        network: the kind of network, see `network`.
+        lr: the printed step size; None if none is printed.
+        critical: the printed critical step size at the start.
         outputs: 1 for two classes, labelled by signs, or 10, one-hot.
         target: a synthetic regression target instead of images.
-        otherwise: the step size over the critical one where they are not printed.
+        otherwise: the step size over the critical one, if they are not printed.
     """
 
     title: str
@@ -65,7 +65,7 @@ PANELS = {
 """Panels by name. The thesis also has SVHN, which is not available."""
 
 DENSE = ("shallow", "fcn", "fcn-4")
-"""Fully connected networks, which see images as vectors."""
+"""The fully connected networks, which see images as vectors."""
 
 
 class Networks(Options):
@@ -87,7 +87,7 @@ class Networks(Options):
     seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
-        """Data that there are, and networks that memory holds."""
+        """Checks that the data set exists, and that the networks fit into memory."""
         if self.data not in data.NAMES:
             raise ValueError(f"data: must be one of {', '.join(data.NAMES)}, got {self.data!r}.")
         neurons = max(self.width, 9 * self.channels)
@@ -95,7 +95,7 @@ class Networks(Options):
 
 
 class Start(NamedTuple):
-    """A network before training, and what it is trained on.
+    """A network before training, and its data.
 
     Attributes:
         net: the network.
@@ -115,7 +115,7 @@ class Start(NamedTuple):
 
 
 def check_panels(field: str, names: tuple[str, ...], known: Collection[str] = tuple(PANELS)) -> None:
-    """Refuses panels that there are not."""
+    """Raises an error for unknown panels."""
     for name in names:
         if name not in known:
             raise ValueError(f"{field}: there is no {name!r}; must be some of {', '.join(known)}.")
@@ -143,7 +143,7 @@ def network(panel: Panel, config: Networks) -> Network:
 
 
 def start_of(name: str, config: Networks, seed: int, net: Network | None = None) -> Start:
-    """Draws data and weights of a panel; one `net` for several seeds shares compiled code."""
+    """Draws data and weights of a panel. Pass one `net` for several seeds to share compiled code."""
     panel = PANELS[name]
     net = net or network(panel, config)
     x, y = _samples(panel, config, seed)
@@ -156,7 +156,7 @@ def start_of(name: str, config: Networks, seed: int, net: Network | None = None)
 
 
 def starts_of(name: str, config: Networks, count: int) -> tuple[list[Start], np.ndarray]:
-    """Several draws of a panel, of one network and from the first seed on, and their critical step sizes."""
+    """Several draws of a panel with one network, from the first seed on, and their critical step sizes."""
     net = network(PANELS[name], config)
     starts = [start_of(name, config, config.seed + i, net) for i in range(count)]
     return starts, np.array([start.critical for start in starts])
@@ -168,7 +168,7 @@ def _critical_step(net: Network, loss: losses.Loss) -> Callable[[Any, Any], Any]
 
 
 def curvature_of(loss: losses.Loss, targets: Any) -> float:
-    """The second derivative of a squared loss by its outputs, of which there are as many as targets."""
+    """The second derivative of a squared loss by its outputs, for as many outputs as targets."""
     found = loss.curvature(targets)
     assert found is not None
     return found

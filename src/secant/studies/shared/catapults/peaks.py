@@ -1,4 +1,4 @@
-"""What both halves of figure B.4 share: catapults by bend or width, and by step size, around a default of each."""
+"""Shared parts of both halves of figure B.4: catapults by bend or width, and by step size, around a default of each."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from secant.lab import Figure, sheet
 
 
 def refuse_strangers(config: Any, *names: str) -> None:
-    """Refuses defaults that are not among the values: `lr` must be one of `lrs`.
+    """Raises an error for defaults that are not among the values: `lr` must be one of `lrs`.
 
     Raises:
-        ValueError: says which default, what was given, and what would work.
+        ValueError: names the default, what was given, and what would work.
     """
     for name in names:
         value, among = getattr(config, name), getattr(config, f"{name}s")
@@ -29,13 +29,13 @@ def draw_peaks(
     titles: Sequence[str],
     lr: float,
 ) -> Any:
-    r"""Losses above and kernels below, on the left and on the right those of several runs.
+    r"""Draws losses above and kernels below, with one set of runs on the left and one on the right.
 
     Args:
-        figure: to draw on.
-        size: in inches.
-        columns: of both sides the runs with their labels, `loss` and `kernel` over `step`.
-        titles: of the four panels, row by row.
+        figure: the figure to draw on.
+        size: its size in inches.
+        columns: for each side the runs with their labels, `loss` and `kernel` over `step`.
+        titles: titles of the four panels, row by row.
         lr: the step size $\eta$ of the runs on the left, whose curvature should end below $2/\eta$.
 
     Returns:

@@ -1,7 +1,7 @@
 """Gradient descent whose step size is raised again and again, as in figures 4.8 and C.13 to C.17.
 
-A run with some of the raises and one with one more are the same until that raise: runs are a tree. Each branch begins
-where the one before it would be raised, and no step is made twice.
+A run with some of the raises and a run with one raise more are the same until that raise: the runs form a tree. Each
+branch begins where the branch before it would be raised, and no step is made twice.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from secant.optim import gradient_descent
 from secant.studies.shared.features.tasks import Draw, FeatureTask
 
 CEILING = 1e8
-"""The training loss beyond which a run has diverged: a catapult of these tasks peaks below a thousand."""
+"""A run with a larger training loss has diverged: catapults of these tasks peak below a thousand."""
 
 RISE = 1.2
-"""A loss has risen if it passes this many times its value at the raise."""
+"""A loss has risen if it exceeds this many times its value at the raise."""
 
 BLOCK = 10
-"""Rows and columns of the gradient outer product that are kept."""
+"""How many rows and columns of the gradient outer product are kept."""
 
 Raises = tuple[tuple[int, float], ...]
-"""Steps, and the step size from each of them on."""
+"""Steps, and the step size from each of these steps on."""
 
 
 class Branch(NamedTuple):
@@ -40,8 +40,8 @@ class Branch(NamedTuple):
 
     Attributes:
         params: weights.
-        fork: weights at the step of the next raise, from which the next branch goes on.
-        step: counted from the very start.
+        fork: weights at the step of the next raise, from which the next branch continues.
+        step: the number of steps, counted from the start of the first branch.
     """
 
     params: Any
@@ -50,7 +50,7 @@ class Branch(NamedTuple):
 
 
 class Size(NamedTuple):
-    """What a branch does: its step size, the step of the next raise, where it begins, and where it may end."""
+    """The numbers of a branch: its step size, the step of the next raise, where it begins, and where it may end."""
 
     lr: Any
     fork: Any
@@ -59,7 +59,7 @@ class Size(NamedTuple):
 
 
 def check_schedule(last: int, steps: int) -> None:
-    """Refuses a last raise that would never come."""
+    """Raises an error if the last raise would never come."""
     if last >= steps:
         raise ValueError(f"steps: must be more than the step of the last raise, {last}, got {steps}.")
 
@@ -70,21 +70,25 @@ def raised(
     r"""Networks trained with the first $0, 1, \dots$ of some raises of the step size, from the same starts.
 
     Args:
-        task: what they learn.
+        task: the task that the networks learn.
         lr: the step size at the start.
-        raises: from which step on it is how large.
-        steps: how many at most, counted from the start.
+        raises: the steps of the raises, and the step size from each of these steps on.
+        steps: the most steps, counted from the start.
         every: steps between two looks at validation samples and alignment, and at the goal.
-        seeds: of data and weights.
-        goal: the training loss at which a run ends, if all its raises are behind it, by as many steps as there are
-            between any two: even of a loss as small as that it takes some for a catapult to rise.
+        seeds: seeds of data and weights.
+        goal: the training loss at which a run ends. Its last raise must then be as many steps behind it as lie between
+            any two raises, because from so small a loss a catapult takes some steps to rise.
 
     Returns:
-        Over `seed` and `raises`, counted from the last raise `begin`: `loss` along `step`; `valid`, `aligned` and the
-        critical step size `critical_along` along `look`. Where the branch begins and at its end: critical step sizes
-        `before` and `critical`. At the end `test`, `training`, `alignment`, `block`, the first rows and columns of the
-        gradient outer product, `ended`, the step, and `outcome`. The score of validation and test samples is that of
-        the task.
+        A dataset over `seed` and `raises` with
+
+        - counted from the last raise `begin`: `loss` along `step`; `valid`, `aligned` and the critical step size
+          `critical_along` along `look`;
+        - the critical step sizes `before`, where the branch begins, and `critical`, where it ends;
+        - at the end `test`, `training`, `alignment`, `block` (the first rows and columns of the gradient outer
+          product), `ended` (the step), and `outcome`.
+
+        The task's score judges validation and test samples.
     """
     apply = task.net.apply
     outer, by_kernel = agop_of(apply), kernel_critical_lr(apply, losses.mean_mse)
@@ -170,13 +174,13 @@ def raised(
             )
         )
         if not last:
-            # A run that diverged before the next raise has no weights to raise its step size at. Looks are rare: it may
-            # have gone on with numbers that are none.
+            # A run that diverged before the next raise has no weights from which to continue. Looks are rare, and it
+            # may have continued with NaN.
             finite = np.all(
                 [np.isfinite(leaf).reshape(len(seeds), -1).all(1) for leaf in jax.tree.leaves(state.fork)], 0
             )
             lost = lost | (diverged & (np.asarray(state.step) <= at[number + 1])) | ~finite
-            # In its place its start is run again, and left out as diverged.
+            # Its start is run again in its place, and left out as diverged.
             states = jax.tree.map(
                 lambda fork, start, gone=lost: np.where(gone.reshape(-1, *[1] * (fork.ndim - 1)), start, fork),
                 state.fork,
@@ -187,7 +191,7 @@ def raised(
 
 
 def _joined(found: list[xr.Dataset], every: int, seeds: range) -> xr.Dataset:
-    """Branches side by side; a shorter one keeps its last values."""
+    """Branches side by side; a shorter branch repeats its last values."""
     longest = {dim: max(one.sizes[dim] for one in found) for dim in found[0].sizes if str(dim).startswith("step")}
     parts = []
     for one in found:
@@ -201,12 +205,12 @@ def _joined(found: list[xr.Dataset], every: int, seeds: range) -> xr.Dataset:
 
 
 def trained(data: xr.Dataset) -> xr.Dataset:
-    """The same, with NaN for runs that have not reached the goal: they have no end to compare."""
+    """The data with NaN for runs that have not reached the goal, because they have no end to compare."""
     return data.where(data.outcome == Outcome.CONVERGED)
 
 
 def catapults_finding(title: str, data: xr.Dataset) -> Finding:
-    """Without catapults there would be nothing to judge."""
+    """The finding that there are catapults; without catapults there would be nothing to judge."""
     happened = catapults(data).where(data.outcome == Outcome.CONVERGED)
     return claim(
         f"{title}-catapults-run-trained",
@@ -220,7 +224,7 @@ def catapults_finding(title: str, data: xr.Dataset) -> Finding:
 
 
 def trained_finding(title: str, data: xr.Dataset) -> Finding:
-    """Runs that have not been trained as far are left out; those that are compared must be no selection."""
+    """The finding that most runs reach the goal: the others are left out, and the comparison must be no selection."""
     reached, lost = (data.outcome == Outcome.CONVERGED).values, int((data.outcome == Outcome.DIVERGED).sum())
     return claim(
         f"{title}-share-runs-reach", f"{title}: share of the runs that reach the goal, and are compared"
@@ -238,6 +242,6 @@ def catapults(data: xr.Dataset) -> xr.DataArray:
 
 
 def catapulted(data: xr.Dataset) -> xr.DataArray:
-    """Which raises were followed by a loss that rises above its value at the raise and falls again."""
+    """Truth values: whether the loss after a raise rises above its value at the raise and falls again."""
     first, peak, last = data.loss.isel(step=0), data.loss.max("step"), data.loss.isel(step=-1)
     return (peak > RISE * first) & (peak > RISE * last) & (data.raises > 0)

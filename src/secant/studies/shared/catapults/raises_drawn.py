@@ -1,4 +1,4 @@
-"""How runs with raised step sizes are drawn."""
+"""Figures of runs with raised step sizes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def draw_branches(axes: Axes, data: xr.Dataset, name: str, legend: bool = True) -> None:
-    """A record of one draw along the tree of runs, a colour for each number of raises."""
+    """Draws a record of one seed along the tree of runs, with a colour for each number of raises."""
     along = "step" if "step" in data[name].dims else "look"
     whole = trained(data).outcome.notnull().all("raises")
     shown = data.isel(seed=int(whole.argmax("seed")))  # a draw in which no run diverges, if there is one
     for number, colour in zip(data.raises.values, branch_colours(data), strict=True):
         one = shown.sel(raises=number)
-        if number and not np.isfinite(float(one.before)):  # it has diverged before this raise
+        if number and not np.isfinite(float(one.before)):  # the run diverged before this raise
             continue
         lasts = one[along].values <= float(one.ended - one.begin)
         steps = (one.begin + one[along]).values[lasts]
@@ -28,7 +28,7 @@ def draw_branches(axes: Axes, data: xr.Dataset, name: str, legend: bool = True) 
     axes.set_xlabel("step")
     if name == "loss":
         axes.set_yscale("log")
-        # Room for the legend above the highest catapult; what diverges leaves the picture.
+        # The legend gets room above the highest catapult; diverging curves leave the picture.
         axes.set_ylim(max(float(shown.loss.min()), 1e-10), 100 * min(float(shown.loss.max()), CEILING))
     if legend:
         axes.legend(title="raises", ncols=2, loc="upper right")
@@ -42,7 +42,7 @@ def branch_colours(data: xr.Dataset) -> np.ndarray:
 
 
 def draw_ends(axes: Axes, data: xr.Dataset, name: str, xlabel: str = "raises of the step size") -> None:
-    """Values at the ends of the runs against the number of raises: every draw, means, and a standard error."""
+    """Draws values at the ends of the runs against the number of raises: every draw, means, and a standard error."""
     values = trained(data)[name]
     count = values.count("seed")
     mean, error = values.mean("seed"), values.std("seed") / np.sqrt(np.maximum(count - 1, 1))

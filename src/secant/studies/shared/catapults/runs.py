@@ -1,4 +1,4 @@
-"""Gradient descent, on all samples or on batches, with everything that the figures of catapults show of it."""
+"""Gradient descent, on all samples or on batches, with all records that the figures of catapults need."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from secant.optim.batches import params_of
 from secant.studies.shared.catapults.panels import Start, curvature_of
 
 CEILING = 1e6
-"""The loss beyond which a run has diverged."""
+"""A run with a larger loss has diverged."""
 
 
 class Draw(NamedTuple):
-    """One run: weights, data, and a step size for every step. `seed` is that of the batches."""
+    """One run: weights, data, and a step size for every step. `seed` is the seed of the batches."""
 
     seed: Any
     start: Any
@@ -36,11 +36,12 @@ class Draw(NamedTuple):
 
 
 class Looks(NamedTuple):
-    """What to measure at every step, beside the loss.
+    """The measurements at every step, beside the loss.
 
     Attributes:
-        split: directions of the kernel of all samples within which the loss is measured, and its norm; none without.
-        batch: critical step size of the batch, and its own loss before and after the step.
+        split: numbers of leading kernel directions, on all samples, within which the loss is measured, together with
+            the kernel's norm; empty for none.
+        batch: whether to measure the batch's critical step size, and its own loss before and after the step.
         hessian: steps between two measurements of the critical step size by the Hessian of the batch's loss.
     """
 
@@ -64,24 +65,25 @@ def descend(
     r"""Gradient descent from several starts of one network.
 
     Args:
-        starts: all with the same `net`.
+        starts: the starts, all with the same `net`.
         lrs: step sizes, one for each start or `(starts, steps)`.
-        steps: how many at most.
+        steps: the most steps.
         looks: what to measure.
-        batch: samples a step; all unless given.
+        batch: samples a step; by default all.
         goal: loss of all samples at which a run ends.
-        seeds: of the batches.
-        together: whether all starts are run at once; one after the other, convolutions are faster.
-        label: what progress calls it.
+        seeds: seeds of the batches.
+        together: whether all starts run at once. Convolutions are faster one start after the other.
+        label: the name of the run in the progress bar.
 
     Returns:
-        Over `run` and `step`: `loss`; with `split` `critical`, that of all samples, and over `s` also `within` and
-        `beyond`; with `batch` `own`, the critical step of the batch, and `before` and `after`, its loss; with `hessian`
-        the same by the Hessian. `lr`, `outcome`, `stopped_at`.
+        A dataset over `run` and `step` with `loss`, `lr`, `outcome` and `stopped_at`. With `split` it has `critical`,
+        the critical step of all samples, and over `s` also `within` and `beyond`. With `batch` it has `own`, the
+        critical step of the batch, and `before` and `after`, the batch's loss. With `hessian` it has the critical step
+        by the Hessian.
     """
     sizes = np.asarray(lrs, np.float32)
     sizes = np.broadcast_to(sizes[:, None] if sizes.ndim == 1 else sizes, (len(starts), steps))
-    # The step after the last is never made, but looked at.
+    # The step after the last is never made, but is looked at.
     sizes = np.concatenate([sizes, sizes[:, -1:]], axis=1)
     first = starts[0]
     program = _program(first.net, first.loss, curvature_of(first.loss, first.y), looks, batch, goal)
@@ -115,7 +117,7 @@ def descend(
 
 
 class Program(NamedTuple):
-    """What `train` takes beside the draws."""
+    """The arguments of `train` beside the draws."""
 
     problem: Callable[[Draw], Problem]
     start: Callable[[Draw], Any]
@@ -129,7 +131,7 @@ class Program(NamedTuple):
 def _program(
     net: Network, loss: Loss, curvature: float, looks: Looks, batch: int | None, goal: float | None
 ) -> Program:
-    """The same functions for the same descent: several calls share compiled code."""
+    """The functions of a descent. Equal arguments give the same functions, so that calls share compiled code."""
     kernel, critical = pair_kernel(net.apply), kernel_critical_lr(net.apply, loss)
 
     @jax.jit  # traced once for the looks and for both reasons to stop, at the start and later
@@ -189,12 +191,12 @@ def _program(
 
 
 def until_its_end(run: xr.Dataset) -> xr.Dataset:
-    """One run up to where it stopped."""
+    """The records of one run up to where it stopped."""
     if int(run.outcome) == Outcome.UNFINISHED:
         return run
     return run.sel(step=slice(0, int(run.stopped_at)))
 
 
 def ended(run: xr.Dataset) -> xr.Dataset:
-    """One run up to where it stopped, without the steps that only others made."""
+    """The records of one run up to where it stopped, without the steps that only other runs made."""
     return until_its_end(run.dropna("step", subset=["loss"]))

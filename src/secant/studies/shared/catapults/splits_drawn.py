@@ -1,4 +1,4 @@
-"""How runs are drawn whose loss is split between the top of the tangent kernel and the rest."""
+"""Figures of runs whose loss is split between the top of the tangent kernel and the rest."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from secant.lab import Figure, sheet
 
 
 def draw_splits(figure: Figure, runs: Sequence[tuple[str, int, xr.Dataset]], width: float) -> Any:
-    """A column for each run: its loss within the first directions and beyond, and the norm of the kernel below.
+    """Draws a column for each run: its loss within the first directions and beyond, and below the kernel's norm.
 
     Args:
-        figure: what to draw on.
-        runs: title, number of directions and records of each.
-        width: of a column, in inches.
+        figure: the figure to draw on.
+        runs: title, number of directions and records of each run.
+        width: width of a column, in inches.
 
     Returns:
-        The panels, two rows of them, without their legends.
+        The panels in two rows, without legends.
     """
     grid = sheet.panels(figure, (max(5.0, width * len(runs)), 5.6), len(runs), 2, sharex="col", squeeze=False)
     for (top, bottom), (title, s, one) in zip(grid.T, runs, strict=True):
@@ -37,7 +37,7 @@ def draw_splits(figure: Figure, runs: Sequence[tuple[str, int, xr.Dataset]], wid
 
 
 def legends_beside(grid: Any) -> None:
-    """A legend on the right of each row, of everything that its panels show."""
+    """Puts a legend of everything that its panels show on the right of each row."""
     for row in grid:
         shown = {label: handle for axes in row for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
         row[-1].legend(shown.values(), shown.keys(), loc="center left", bbox_to_anchor=(1.02, 0.5))

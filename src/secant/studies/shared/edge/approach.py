@@ -1,4 +1,4 @@
-"""What figures 5, 6 and 13 share: a network trained to the edge of stability, and watched there step by step."""
+"""The run behind figures 5, 6 and 13: a network trained to the edge of stability, and watched there step by step."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from secant.lab import Options, fits_memory, option, options, scaled
 from secant.optim import Problem, train
 
 MODES = 3
-"""Eigenvalues that are watched: with three, a crossing of the first two is seen."""
+"""How many eigenvalues are watched: three show a crossing of the first two."""
 
 
 POINTS = 400
-"""Of a spectral density."""
+"""Points of a spectral density."""
 
 SOURCE_SAMPLES = 5_000
 """Training samples of the source's figures."""
 
 
 class EdgeConfig(Options):
-    """Data, network, step size, and how long it is watched."""
+    """Data, network, step size, and how long the run is watched."""
 
     data: str = scaled(smoke="digits", laptop="cifar10", help="a data set that secant.data knows")
     samples: int = options.samples(100, 500, 5_000, at_least=10, at_most=100_000)
@@ -51,25 +51,27 @@ class EdgeConfig(Options):
     seed: int = options.seed(0)
 
     def check(self) -> None:
-        """A network whose outputs and parameters fit: a few dozen vectors of both are kept."""
+        """Checks that outputs and parameters fit into memory: a few dozen vectors of both are kept."""
         fits_memory(8 * 50 * (10 * self.samples * self.width + self.width**2), "samples or width")
 
 
 def run_to_the_edge(config: EdgeConfig) -> xr.Dataset:
     r"""Trains until the rescaled curvature is near 2, then watches every step of a window.
 
-    Two hidden layers of tanh, squared loss $\frac1{2n}\sum_i|f(x_i) - y_i|^2$ on one-hot labels, features
-    standardised, weights and biases uniform in $\pm 1/\sqrt{\text{fan-in}}$, full batch. Where no step size is given it
-    is $2/\lambda_1$ with the eigenvalue that gradient flow has at the given time, so that every network meets the edge
-    at about this time, with as much sharpening still to come.
+    The network has two hidden layers of tanh, with weights and biases uniform in $\pm 1/\sqrt{\text{fan-in}}$. It
+    learns one-hot labels from standardised features with the squared loss $\frac1{2n}\sum_i|f(x_i) - y_i|^2$ on the
+    full batch. Without a given step size, the step is $2/\lambda_1$ with the eigenvalue that gradient flow has at the
+    given time. Every network then meets the edge at about this time, with as much sharpening still to come.
 
     Returns:
-        `lr`, the step size. Over `step`, which counts from the start of training: `top`, the rescaled eigenvalues of
-        the tangent kernel; `y`, the distance of the followed one from the edge; `z`, the residual along it; `overlap`,
-        `bend`, `loss`.
-        Over `past`: `before`, the eigenvalues on the way. Over `moment` (where the window begins and where it ends) and
-        `direction`: `extreme`, the largest and smallest eigenvalue of the slice of the second derivative, and its
-        spectral `density` over `eigenvalue`.
+        A dataset with `lr`, the step size, and
+
+        - over `step`, counted from the start of training: `top`, the rescaled eigenvalues of the tangent kernel; `y`,
+          the distance of the followed eigenvalue from the edge; `z`, the residual along its eigenvector; `overlap`,
+          `bend`, `loss`;
+        - over `past`: `before`, the eigenvalues on the way;
+        - over `moment` (the beginning and the end of the window) and `direction`: `extreme`, the largest and smallest
+          eigenvalue of the slice of the second derivative, and its spectral `density` over `eigenvalue`.
     """
     task = data.load(config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed)
     x, y = (to_device(np.asarray(part, jnp.result_type(float))) for part in task.train)
@@ -98,7 +100,7 @@ def run_to_the_edge(config: EdgeConfig) -> xr.Dataset:
 
 
 class _Modes(NamedTuple):
-    """The leading ones: rescaled eigenvalues `(modes,)` and eigenvectors of the tangent kernel, `(modes, n, outputs)`.
+    """The leading modes of the tangent kernel: rescaled eigenvalues `(modes,)`, eigenvectors `(modes, n, outputs)`.
 
     The eigenvalues are in units in which the loss is half the square of residuals.
     """
@@ -108,10 +110,10 @@ class _Modes(NamedTuple):
 
 
 def _modes(problem: Problem, params: Any, near: _Modes | None = None) -> _Modes:
-    """The leading modes, sought from those of parameters nearby; at first from random vectors.
+    """The leading modes. The search starts from the modes of parameters nearby, at first from random vectors.
 
-    A few vectors that are searched together need a short basis, and one program for the first look and the others.
-    Where the run has blown up the eigenvalues are NaN.
+    A search of a few vectors together needs a short basis, and one program serves the first and all later looks. If the
+    run has blown up the eigenvalues are NaN.
     """
     start = None if near is None else near.vectors
     if start is None:
@@ -125,18 +127,18 @@ def _modes(problem: Problem, params: Any, near: _Modes | None = None) -> _Modes:
 
 
 def _eigenvalue_of_flow(problem: Problem, params: Any, time: float) -> float:
-    """The largest of the tangent kernel at a time of gradient flow."""
-    # A step of an eighth of 2/lambda at the start stays below the edge of curvatures that grow eightfold.
+    """The largest eigenvalue of the tangent kernel at a given time of gradient flow."""
+    # A step of an eighth of 2/lambda at the start stays below the edge until the curvature has grown eightfold.
     steps = int(np.ceil(4 * time * _modes(problem, params).values[0]))
     return float(_modes(problem, train(problem, params, lr=time / steps, steps=steps).state).values[0])
 
 
 Watched = tuple[xr.DataArray, xr.Dataset, Any, Any]
-"""Rescaled eigenvalues on the way, records of the window, parameters where it begins and where it ends."""
+"""Rescaled eigenvalues on the way, records of the window, and the parameters at its beginning and end."""
 
 
 def _watched(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Watched:
-    """A look now and then on the way, and every step of the window."""
+    """Looks now and then on the way, and at every step of the window."""
     looks: list[np.ndarray] = []
     modes = None
     while len(looks) * config.look < config.approach:
@@ -144,7 +146,7 @@ def _watched(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Wa
         later = train(problem, params, lr=lr, steps=config.look, label=f"to the edge, step {done:,}").state
         modes = _modes(problem, later, modes)
         looks.append(lr * modes.values)
-        if np.isnan(looks[-1]).any():  # the window shows how it blows up, from the last parameters that are numbers
+        if np.isnan(looks[-1]).any():  # the window shows the blow-up, from the last finite parameters on
             break
         params = later
         if looks[-1][0] > config.near:
@@ -158,9 +160,9 @@ def _watched(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Wa
 
 
 def _slices(problem: Problem, params: Any) -> xr.Dataset:
-    """Of the second derivative along the top eigenvector and along a random direction of the outputs.
+    """Spectra of the second derivative along the top eigenvector and along a random direction of the outputs.
 
-    They are NaN where the run has blown up.
+    They are NaN if the run has blown up.
     """
     try:
         found = _spectra(problem, params)
@@ -171,7 +173,7 @@ def _slices(problem: Problem, params: Any) -> xr.Dataset:
 
 
 def _spectra(problem: Problem, params: Any) -> list[xr.Dataset]:
-    """Those of both slices."""
+    """The spectra of both slices."""
     modes = _modes(problem, params)
     if np.isnan(modes.values).any():
         raise FloatingPointError("the run has blown up")
@@ -193,7 +195,7 @@ def _slice(ends: np.ndarray, density: np.ndarray, grid: np.ndarray) -> xr.Datase
 
 
 def two_steps(data: xr.Dataset) -> xr.Dataset:
-    """Differences over two steps, and what the reduced dynamics says they are."""
+    """Differences over two steps, and their values by the reduced dynamics."""
     y, z = data.y.values, data.z.values
     here = data.step.values[:-2]
     return xr.Dataset(
@@ -210,19 +212,19 @@ def two_steps(data: xr.Dataset) -> xr.Dataset:
 
 
 HOLDS = 0.98
-"""Two eigenvectors of successive steps with a smaller overlap are not of one mode."""
+"""If two eigenvectors of successive steps overlap less than this, they do not belong to one mode."""
 STRAIGHT = 0.9
-"""Points with this correlation have four fifths of their variance on a line."""
+"""With this correlation a line explains four fifths of the variance of points."""
 GROWS = 10
-"""A mode that has not grown so much has not been unstable for long."""
+"""A mode that has grown by less than this factor has not been unstable for long."""
 FEWEST = 10
-"""Double steps of which a line can be drawn."""
+"""The fewest double steps to which a line can be fitted."""
 
 
 def while_it_lasts(data: xr.Dataset) -> xr.Dataset:
-    """The window while there is one unstable mode: what is said of a mode is said of these steps.
+    """The part of the window with one unstable mode, to which all statements about a mode refer.
 
-    They end where the followed eigenvector first turns within a step, or a second eigenvalue comes to the edge.
+    It ends where the followed eigenvector first turns within a step, or a second eigenvalue comes to the edge.
     """
     ends = ~(data.overlap.values >= HOLDS) | (data.top.values[:, 1] > 2)
     ends[0] = data.top.values[0, 1] > 2  # the first look has nothing to overlap with
@@ -230,7 +232,7 @@ def while_it_lasts(data: xr.Dataset) -> xr.Dataset:
 
 
 def obstacle(data: xr.Dataset) -> str:
-    """Why the run shows nothing of one mode at the edge; nothing if it does."""
+    """Why the run shows nothing of one mode at the edge; empty if it shows a mode."""
     y = data.y.values
     if not np.isfinite(y).all():
         return "the run blows up; take a smaller step size"
@@ -249,9 +251,9 @@ def obstacle(data: xr.Dataset) -> str:
 
 
 def episode(data: xr.Dataset) -> xr.Dataset:
-    """Double steps of the first time that the mode goes unstable and calms down again, while it lasts.
+    """Double steps of the first episode in which the mode becomes unstable and calms down again.
 
-    It ends where the residual is small after its peak. There are none where there is an obstacle.
+    The episode ends where the residual is small after its peak. There are no steps if there is an obstacle.
     """
     steps = two_steps(while_it_lasts(data))
     if obstacle(data):
@@ -263,10 +265,10 @@ def episode(data: xr.Dataset) -> xr.Dataset:
 
 
 def slope_through_zero(x: np.ndarray, y: np.ndarray) -> float:
-    """Of the least-squares line through the origin; NaN without points."""
+    """The slope of the least-squares line through the origin; NaN without points."""
     return float(x @ y / (x @ x)) if np.any(x) else float("nan")
 
 
 def correlation(x: np.ndarray, y: np.ndarray) -> float:
-    """Of two series; NaN for fewer than three points."""
+    """The correlation of two series; NaN for fewer than three points."""
     return float(np.corrcoef(x, y)[0, 1]) if len(x) > 2 else float("nan")

@@ -1,4 +1,4 @@
-"""What figures 7 and 14 share: a network at the edge of stability beside its Taylor polynomials."""
+"""The runs behind figures 7 and 14: a network at the edge of stability beside its Taylor polynomials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODELS = ("network", "quadratic from the start", "quadratic near the edge", "cub
 
 
 class TaylorConfig(Options):
-    """Data, network, step size, and where it is expanded."""
+    """Data, network, step size, and the step at which the network is expanded."""
 
     data: str = scaled(smoke="digits", laptop="cifar10", help="a data set that secant.data knows")
     classes: tuple[int, ...] = scaled(
@@ -41,21 +41,22 @@ class TaylorConfig(Options):
     seed: int = options.seed(0)
 
     def check(self) -> None:
-        """A network whose outputs and parameters fit: a few dozen vectors of both are kept."""
+        """Checks that outputs and parameters fit into memory: a few dozen vectors of both are kept."""
         fits_memory(8 * 50 * (self.samples * self.width + self.width**2), "samples or width")
 
 
 def run_with_polynomials(config: TaylorConfig) -> xr.Dataset:
     r"""Trains the network and its Taylor polynomials with one step size, and watches the top mode of each.
 
-    Two hidden layers of erf, weights of unit variance behind $1/\sqrt{\text{fan-in}}$, no biases, scalar targets
-    $\pm1$, loss $\frac12\sum_i(f(x_i) - y_i)^2$, full batch. One polynomial is expanded at the start; two, of second
-    and of third order, `lead` steps before $y = \eta\lambda_1 - 2$ of the network first becomes positive.
+    The network has two hidden layers of erf, weights of unit variance behind $1/\sqrt{\text{fan-in}}$, and no biases.
+    Targets are scalars $\pm1$, the loss is $\frac12\sum_i(f(x_i) - y_i)^2$ on the full batch. One polynomial is
+    expanded at the start. Two, of second and of third order, are expanded `lead` steps before $y = \eta\lambda_1 - 2$
+    of the network first becomes positive.
 
     Returns:
-        Over `model` and `step`, counted from the start of the network's training: `loss`, `y` and `z`, the residual
-        along the followed mode; NaN before a model begins. `begins`, the step where each was expanded. Where the
-        network does not reach the edge, it is beside the expansion at the start alone.
+        A dataset over `model` and `step`, counted from the start of the network's training: `loss`, `y` and `z`, the
+        residual along the followed mode; NaN before a model begins. `begins` is the step at which each was expanded. If
+        the network does not reach the edge, only the expansion at the start stands beside it.
     """
     task = data.load(
         config.data, classes=config.classes, samples=config.samples, test_samples=1, labels="signs", seed=config.seed
@@ -66,7 +67,7 @@ def run_with_polynomials(config: TaylorConfig) -> xr.Dataset:
     y = jnp.where(coin[0] < config.redrawn, jnp.where(coin[1] < 0.5, -1.0, 1.0), y.reshape(-1))
     whole = Problem(net.apply, x, y, losses.half_sum)
     params = net.init(jax.random.key(config.seed), x.shape)
-    # In the span of the data everything is the same, polynomials included, and costs less.
+    # In the span of the data all results are the same, also for the polynomials, and cost less.
     problem, start = whole, params
     if whole.reduced is not None:
         problem, change = whole.reduced
@@ -113,7 +114,7 @@ def one_model(data: xr.Dataset, name: str) -> xr.Dataset:
 
 
 def obstacle(data: xr.Dataset) -> str:
-    """Why the run shows nothing of the edge; nothing if it does."""
+    """Why the run shows nothing of the edge; empty if it shows the edge."""
     y = one_model(data, MODELS[0]).y.values
     if not np.isfinite(y).all():
         return "the network blows up; take a smaller share"
@@ -127,16 +128,16 @@ def obstacle(data: xr.Dataset) -> str:
 
 
 def first_above(model: xr.Dataset) -> int:
-    """The step at which the curvature first is above the edge; -1 where it never is."""
+    """The first step at which the curvature is above the edge; -1 if there is none."""
     above = model.y.values > 0
     return int(model.step[int(np.argmax(above))]) if above.any() else -1
 
 
 def peaks(data: xr.Dataset, name: str) -> xr.Dataset:
-    """Where the residual along the mode is largest, in size: `height` over `step`.
+    """Peaks of the size of the residual along the mode: `height` over `step`.
 
-    Of the larger of two neighbours, since it changes sign at every step. A peak is twice as high as what is around it,
-    no lower than a twentieth of the highest, and later than the expansion near the edge.
+    Because the residual changes sign at every step, the larger of two neighbours counts. A peak is twice as high as its
+    surroundings, no lower than a twentieth of the highest peak, and later than the expansion near the edge.
     """
     model = one_model(data, name).sel(step=slice(int(data.begins.max()), None))
     size = np.abs(model.z.values)
@@ -148,14 +149,15 @@ def peaks(data: xr.Dataset, name: str) -> xr.Dataset:
 
 
 def last_steps(data: xr.Dataset, name: str) -> xr.Dataset:
-    """The last 200 steps of a model, of a short run the last third."""
+    """The last 200 steps of a model; for a short run the last third."""
     return one_model(data, name).isel(step=slice(-min(200, data.sizes["step"] // 3), None))
 
 
 def settled(data: xr.Dataset, name: str) -> xr.Dataset:
-    """Mean of `y` over even and over odd steps, and over both, of the last steps; NaN while it is not at rest.
+    """Means of `y` over the last steps: over even steps, odd steps, and both; NaN while `y` is not at rest.
 
-    Neither may swing more than it is away from zero, and above the edge the residual must have stopped to grow.
+    `y` is at rest if neither mean swings by more than its distance from zero, and if above the edge the residual no
+    longer grows.
     """
     last = last_steps(data, name)
     parities = [last.y[last.step % 2 == parity] for parity in (0, 1)]

@@ -1,1 +1,1 @@
-"""Tasks with known features, and training on batches of many sizes."""
+"""Tasks with known features, and training with batches of many sizes."""

@@ -1,4 +1,4 @@
-"""What the thesis says of batch sizes, as findings, and how they are drawn."""
+"""The thesis's statements about batch sizes, as findings and as figures."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def measures(score: str) -> tuple[tuple[str, float, str], ...]:
-    """What is judged: its name in the data, the sign of better, and what it is called."""
+    """The quantities that are judged: name in the data, the sign of better, and name in words."""
     return ("aligned", 1.0, "alignment"), ("test", -1.0, f"test {score}")
 
 
 def order_findings(data: xr.Dataset, score: str = "loss") -> Iterator[Finding]:
-    """The smaller the batch, the more catapults, steps beyond its critical one, the better alignment and test score.
+    """The claims that smaller batches have more steps beyond critical, better alignment and better test scores.
 
-    Runs with batches of two sizes begin with the same weights and data: what is judged is their difference, draw by
-    draw, of the draws in which both have reached the goal.
+    Runs with batches of two sizes begin with the same weights and data. Their difference is judged draw by draw, for
+    the draws in which both have reached the goal.
     """
     sizes = data.batch.values.tolist()
     trained = data.where(ended_well(data))
@@ -47,7 +47,7 @@ def order_findings(data: xr.Dataset, score: str = "loss") -> Iterator[Finding]:
 
 
 def gains(values: xr.DataArray, sign: float, small: int, large: int) -> xr.DataArray:
-    """By how much the smaller batches are better, in each draw; NaN where one of the two has no value."""
+    """How much better the smaller batches are in each draw; NaN if one of the two has no value."""
     return sign * (values.sel(batch=small) - values.sel(batch=large))
 
 
@@ -73,7 +73,7 @@ def _means(values: xr.DataArray, small: int, large: int) -> str:
 
 
 def goal_finding(data: xr.Dataset, note: str = "") -> Finding:
-    """Runs that have not been trained as far are left out; those that are compared must be no selection."""
+    """The finding that most runs reach the goal: the others are left out, and the comparison must be no selection."""
     reached = ended_well(data).values
     return claim("share-runs-reach", "share of the runs that reach the goal, and are compared").at_least(
         0.5,
@@ -84,7 +84,7 @@ def goal_finding(data: xr.Dataset, note: str = "") -> Finding:
 
 
 def draw_sizes(data: xr.Dataset, figure: Figure, score: str = "loss", *, curves: bool = False) -> list[Axes]:
-    """Steps beyond the critical one, alignment and test score against the batch size; also validation on the way."""
+    """Draws steps beyond the critical one, alignment and test score against the batch size, optionally validation."""
     figure.set_size_inches(14 if curves else 11, 3.5)
     panels = list(figure.subplots(1, 4 if curves else 3))
     titles = ("Share of steps beyond critical", "Alignment", f"Test {score}")
@@ -98,12 +98,12 @@ def draw_sizes(data: xr.Dataset, figure: Figure, score: str = "loss", *, curves:
 
 
 def draw_curves(axes: Axes, data: xr.Dataset) -> None:
-    """Validation scores against steps, a line a draw, a colour a batch size."""
+    """Draws validation scores against steps, with a line for each draw and a colour for each batch size."""
     for colour, size in enumerate(data.batch.values):
         one = data.sel(batch=size)
         for seed in range(one.sizes["seed"]):
             line = one.curve.isel(seed=seed)
-            # Step 0 has no place on this axis; after a run's end its score is that of its last step.
+            # Step 0 has no place on this axis. After a run's end the score of its last step is repeated.
             shown = (one["at"] > 0) & (one["at"] <= one.stopped_at.isel(seed=seed)) & np.isfinite(line)
             label = f"batches of {int(size):,}" if seed == 0 else None
             axes.loglog(one["at"][shown], line[shown], color=f"C{colour}", lw=1.2, alpha=0.8, label=label)
@@ -112,7 +112,7 @@ def draw_curves(axes: Axes, data: xr.Dataset) -> None:
 
 
 def draw_by_size(axes: Axes, values: xr.DataArray, colour: str, label: str) -> None:
-    """Every draw, and means with two standard errors, batch sizes at equal distances."""
+    """Draws every draw, and means with two standard errors, with batch sizes at equal distances."""
     values, places = values.transpose("batch", "seed"), np.arange(values.sizes["batch"])
     mean, error = values.mean("seed"), values.std("seed", ddof=1) / np.sqrt(values.sizes["seed"])
     axes.plot(places, values, "o", ms=3, color=colour, alpha=0.35)

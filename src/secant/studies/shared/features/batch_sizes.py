@@ -1,4 +1,4 @@
-"""Training on batches to a goal, as in table 4.1 and figures 4.9 to 4.11: what the best look on the way has found."""
+"""Training on batches to a goal, as in table 4.1 and figures 4.9 to 4.11, with the results of the best look."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Rule = Callable[[Callable[[Any], Any], Any], Map]
 """`(loss, step size) -> Map`."""
 
 PASS = 20
-"""Steps between two looks at a run on all samples at once."""
+"""Steps between two looks at a full-batch run."""
 
 
 class Setting(NamedTuple):
-    """What all runs share.
+    """The settings that all runs share.
 
     Attributes:
         goal: training loss at which a run has converged.
-        epochs: passes over the data, at most, or
-        steps: so many steps, where that is more.
+        epochs: the most passes over the data.
+        steps: the most steps; the larger of both limits counts.
         pause: epochs between two looks.
     """
 
@@ -50,7 +50,7 @@ class Trial(NamedTuple):
 
 
 def critical_steps(task: FeatureTask, draws: Draw) -> np.ndarray:
-    """The critical step size of all samples at the start, of every draw, by the tangent kernel."""
+    """The tangent-kernel critical step size of all samples at the start, for every draw."""
     critical = kernel_critical_lr(task.net.apply, losses.mean_mse)
     return np.asarray(jit(jax.vmap(lambda draw: critical(draw.start, draw.x)))(draws))
 
@@ -65,23 +65,28 @@ def batch_training(
     count: bool = True,
     label: str = "",
 ) -> Callable[[Trial], xr.Dataset]:
-    r"""Training on batches of one size, which keeps what was best on the validation samples.
+    r"""Training on batches of one size, which keeps the results of the best look by validation samples.
 
     Args:
-        task: what is learned.
-        setting: when it ends.
-        size: samples a step, without replacement, epoch by epoch; all of them is gradient descent.
-        samples: how many there are.
-        rule: how steps are made.
-        count: whether to compare steps with the critical one of their batch: every step, of all samples at each look.
-        label: what progress calls it.
+        task: the task that is learned.
+        setting: when a run ends.
+        size: samples a step, without replacement, epoch by epoch; with all samples it is gradient descent.
+        samples: how many training samples there are.
+        rule: the update rule.
+        count: whether to compare steps with the critical step of their batch: at every step, in full-batch runs at each
+            look.
+        label: the name of the run in the progress bar.
 
     Returns:
-        A function of draws with their step sizes, stacked; for as many of them as before it compiles nothing. It gives
-        over `seed`: `aligned`, the alignment on the training inputs, `test` score and `training` loss, at the look with
-        the smallest validation score; `catapults`, steps up to there with $\eta > \eta_{\mathrm{crit}}$ of their batch,
-        where each look at all samples stands for the steps to the next; `over`, the share of all steps that are;
-        `outcome` and `stopped_at`; and over `look` the validation score `curve` at the steps `at`.
+        A function of stacked draws with their step sizes. It compiles nothing if it has seen as many draws before. It
+        gives
+
+        - over `seed`, at the look with the smallest validation score: `aligned`, the alignment on the training inputs,
+          `test` score and `training` loss;
+        - over `seed`: `catapults`, the steps up to this look with $\eta > \eta_{\mathrm{crit}}$ of their batch (in
+          full-batch runs each look stands for the steps to the next); `over`, their share among all steps; `outcome`
+          and `stopped_at`;
+        - over `look`: the validation score `curve` at the steps `at`.
     """
     whole = size == samples
     apply = task.net.apply
@@ -136,7 +141,7 @@ def batch_training(
             start,
             steps=steps,
             rule=made,
-            batches=None if whole else batches,  # of all samples there is nothing to shuffle
+            batches=None if whole else batches,  # a full batch needs no shuffling
             probes=probes,
             over={"trial": trials},
             stop=stop,
@@ -148,7 +153,7 @@ def batch_training(
 
 
 def _best(run: xr.Dataset, every: int, between: int | None) -> xr.Dataset:
-    """What a run had found at the look with the smallest validation score; steps were compared every `between`."""
+    """The results of a run at the look with the smallest validation score; steps were compared every `between`."""
     looks = next(dim for dim in run.valid.dims if dim != "seed")
     best = run.valid.where(np.isfinite(run.valid), np.inf).argmin(looks)
     at = {name: run[f"valid_{name}"].isel({looks: best}).values for name in ("test", "training", "aligned")}
@@ -164,7 +169,7 @@ def _best(run: xr.Dataset, every: int, between: int | None) -> xr.Dataset:
 
 
 def _over(run: xr.Dataset, between: int) -> np.ndarray:
-    """Which steps are beyond the critical one, `(seed, step)`."""
+    """Truth values `(seed, step)`: whether a step is beyond the critical one."""
     return np.repeat((run.critical.transpose("seed", ...) < 1 - 1e-8).values, between, axis=1)
 
 
@@ -178,9 +183,9 @@ def batch_sizes(
     lr: float | None = None,
     count: bool = True,
 ) -> xr.Dataset:
-    """Runs with batches of several sizes, along `batch`, each with the same step sizes.
+    """Runs with batches of several sizes, along `batch`, all with the same step sizes.
 
-    Those are some shares of the critical one of all samples, along `share`, or all are `lr`.
+    The step sizes are shares of the critical step of all samples, along `share`, or all are `lr`.
     """
     draws = task.draws(seeds)
     critical = critical_steps(task, draws)
@@ -196,12 +201,13 @@ def largest_that_trains(
 ) -> xr.Dataset:
     """Runs with batches of several sizes, and the largest step size at which the smallest batches train.
 
-    It is `share` of the critical one of all samples, in every draw by itself halved as often as needed. Whether a run
-    reaches the goal of the training loss decides, and nothing else; all batch sizes take the same.
+    The step size starts at `share` of the critical step of all samples. In each draw separately it is halved until the
+    run with the smallest batches reaches the goal of the training loss; nothing else decides. All batch sizes of a draw
+    take the same step size.
 
     Returns:
-        As `batch_sizes`, without shares; with `taken`, the share, over `seed`, and along `halving` how many draws had
-        `trained`.
+        A dataset as from `batch_sizes`, without shares, with `taken`, the share, over `seed`, and `trained`, the number
+        of draws that trained, along `halving`.
     """
     draws = task.draws(seeds)
     critical = critical_steps(task, draws)
@@ -231,13 +237,13 @@ def _sized(
 
 
 def check_batches(name: str, largest: int, samples: int) -> None:
-    """Refuses a batch size that there are too few samples for."""
+    """Raises an error for a batch size larger than the number of samples."""
     if largest > samples:
         raise ValueError(f"{name}: must be at most the number of samples, {samples}, got {largest}.")
 
 
 def check_runs(config: Any, *, deep: bool = False) -> None:
-    """Refuses batches of more samples than there are, and runs of several batch sizes that no memory holds."""
+    """Raises an error for batches larger than the data, and for runs that do not fit into memory."""
     check_batches("batches", config.batches[-1], config.samples)
     check_memory(
         draws=config.draws,
@@ -251,12 +257,12 @@ def check_runs(config: Any, *, deep: bool = False) -> None:
 
 
 def check_memory(*, draws: int, samples: int, held_out: int, dim: int, width: int, steps: int, deep: bool) -> None:
-    """Refuses sizes that no memory holds: data, weights and what a step makes of them, and a number for every step."""
+    """Raises an error if data, weights, the arrays of a step, and a number for every step do not fit into memory."""
     weights = width * (dim + 2 * width * deep)
     each = (samples + 2 * held_out) * (dim + 4 * width) + 8 * weights + samples**2 + steps
     fits_memory(4.0 * draws * each, "draws, samples, held_out, dim, width or steps")
 
 
 def ended_well(data: xr.Dataset) -> xr.DataArray:
-    """Which runs reached the goal."""
+    """Truth values: whether a run reached the goal."""
     return data.outcome == Outcome.CONVERGED

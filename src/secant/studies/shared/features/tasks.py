@@ -1,4 +1,4 @@
-"""The tasks of sections 4.4 and C.4: data and network by name, with the gradient outer product that is to be found."""
+"""The tasks of sections 4.4 and C.4: data and network by name, with the gradient outer product to be found."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ TITLES = {
     "mnist": "MNIST",
     "cifar-2": "CIFAR-2",
 }
-"""What figures call the tasks. SVHN and CelebA of the thesis are not available."""
+"""Names of the tasks in figures. SVHN and CelebA of the thesis are not available."""
 
 SHALLOW = ("rank-2", "full-rank")
-"""Tasks of a two-layer network; the others have one of four layers."""
+"""Tasks with a two-layer network; all others have four layers."""
 
 CLASSES = (0, 2)
-"""Of every real data set."""
+"""The two classes of every real data set."""
 
 
 ACCURACIES = {"usps": 0.992, "fashion-mnist": 0.918}
-"""Test accuracies that the thesis gives for the networks behind its true outer products."""
+"""The thesis's test accuracies of the networks behind its true outer products."""
 
 
 class Draw(NamedTuple):
-    """Data and weights of one seed, for a run one trajectory of an axis."""
+    """Data and weights of one seed: one trajectory along an axis of a run."""
 
     seed: Any
     start: Any
@@ -55,16 +55,16 @@ class Draw(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How large a task is.
+    """The sizes of a task.
 
     Attributes:
         width: neurons of each hidden layer.
-        samples: for training; of real data at most what leaves a fifth for validation.
-        held_out: for validation, and for testing; of real data at most what there is.
+        samples: training samples; for real data at most as many as leave a fifth for validation.
+        held_out: validation samples, and as many test samples; for real data at most as many as there are.
         dim: features of synthetic inputs.
-        label_noise: share of wrong training labels of real data.
-        epochs: of the strong model whose gradient outer product stands for the truth of real data.
-        parametrization: of the network; PyTorch's has biases too.
+        label_noise: share of wrong training labels in real data.
+        epochs: epochs of the strong model whose gradient outer product stands for the truth of real data.
+        parametrization: the network's parametrisation; PyTorch's also has biases.
     """
 
     width: int
@@ -78,16 +78,16 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FeatureTask:
-    """A task.
+    """A task with a known gradient outer product.
 
     Attributes:
         name: one of `TITLES`.
         net: the network that learns it.
         truth: the gradient outer product to be found, `(d, d)`.
-        draw: seed to data and weights.
+        draw: seed -> data and weights.
         score: `(outputs, targets) -> number`: the mean square loss or, for classes, the share of wrong signs.
         strong: test accuracy of the model behind the truth; None for synthetic targets.
-        tests: of how many samples that is.
+        tests: how many test samples gave this accuracy.
     """
 
     name: str
@@ -100,26 +100,26 @@ class FeatureTask:
 
     @property
     def scored(self) -> str:
-        """What the score is, in words."""
+        """The name of the score, in words."""
         return "loss" if self.strong is None else "error"
 
     def loss(self, params: Any, x: Any, y: Any) -> Any:
-        """What is trained: the mean square."""
+        """The training loss: the mean square."""
         return losses.mean_mse(self.net.apply(params, x), y)
 
     def draws(self, seeds: Iterable[int]) -> Draw:
-        """Several, stacked along a first axis."""
+        """The draws of several seeds, stacked along a first axis."""
         return jax.tree.map(lambda *leaves: np.stack(leaves), *map(self.draw, seeds))
 
 
 def check_panel(field: str, name: str) -> None:
-    """Refuses a task that there is not."""
+    """Raises an error for an unknown task."""
     if name not in TITLES:
         raise ValueError(f"{field}: there is no {name!r}. There are {', '.join(TITLES)}.")
 
 
 def feature_task(name: str, sizes: Sizes) -> FeatureTask:
-    """A task by its name."""
+    """The task of this name."""
     check_panel("panel", name)
     hidden = [sizes.width] * (1 if name in SHALLOW else 3)
     net = nets.mlp(hidden, parametrization=sizes.parametrization, bias=sizes.parametrization == "pytorch")
@@ -130,31 +130,31 @@ def feature_task(name: str, sizes: Sizes) -> FeatureTask:
 
 
 def behind_the_truth(task: FeatureTask) -> dict[str, float]:
-    """What is kept of the network behind the truth, for `truth_finding`."""
+    """The facts about the network behind the truth that `truth_finding` needs."""
     return {"strong": np.nan if task.strong is None else task.strong, "tests": task.tests}
 
 
 def scored(data: xr.Dataset) -> str:
-    """What the score of a run is, in words, from what `behind_the_truth` keeps."""
+    """The name of a run's score, in words, from the facts of `behind_the_truth`."""
     return "loss" if np.isnan(data.strong) else "error"
 
 
 def truth_finding(name: str, data: xr.Dataset, errors: xr.DataArray) -> Iterator[Finding]:
-    """Whether the network whose outer product stands for the truth knows better than those that are held against it.
+    """Whether the network whose outer product stands for the truth is better than the networks compared with it.
 
-    Nothing is to be judged of a synthetic target, whose truth is a formula.
+    For a synthetic target there is no finding, because its truth is a formula.
 
     Args:
-        name: the task.
-        data: with what `behind_the_truth` keeps.
-        errors: test errors of the runs, over `seed`; NaN for those that are left out.
+        name: the name of the task.
+        data: a dataset with the facts of `behind_the_truth`.
+        errors: test errors of the runs, over `seed`; NaN for runs that are left out.
     """
     accuracy, tests = float(data.strong), int(data.tests)
     if np.isnan(accuracy):
         return
     runs = estimate(errors.mean([dim for dim in errors.dims if dim != "seed"]))
     wrong = (1 - accuracy) * tests
-    chance = (wrong + 1) / (tests + 2)  # of an error, of which there may be none among so many
+    chance = (wrong + 1) / (tests + 2)  # the chance of an error, positive even if there was none
     spread = float(np.hypot(runs.error, np.sqrt(chance * (1 - chance) / tests)))
     printed = f", {ACCURACIES[name]:.1%} in the thesis" if name in ACCURACIES else ""
     yield claim(
@@ -209,7 +209,7 @@ def _real(name: str, net: Network, sizes: Sizes) -> Callable[[int], Draw]:
 def strong_agop(name: str, epochs: int) -> tuple[np.ndarray, float]:
     """The gradient outer product of a convolutional network that has seen all training samples, and its accuracy.
 
-    Pixels of one colour have one scale, so that the scales of other draws change nothing but the size of the matrix.
+    Pixels of one colour have one scale. The scales of other draws therefore change only the size of the matrix.
     """
     available, _ = _counts(name)
     task = _load(name, validation_samples=available // 5, flat=False)

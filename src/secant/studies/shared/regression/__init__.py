@@ -1,1 +1,1 @@
-"""Random quadratic regression and starts in its phase plane."""
+"""Random quadratic regression, and starts in its phase plane."""

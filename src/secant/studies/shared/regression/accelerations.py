@@ -1,7 +1,7 @@
-r"""How the curvature of random quadratic regression begins to grow: along flows, for one Jacobian, for all at random.
+r"""How the curvature of random quadratic regression begins to grow: along flows, for one Jacobian, and for random ones.
 
 Residuals and Jacobians have the standard deviations $\sigma_z$ and $\sigma_J$. The mean over $z$ and $-z$ is taken
-wherever what is odd in the residuals would only add noise.
+where terms odd in the residuals would only add noise.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def along_flows(seed: int, runs: int, D: int, P: int, sigma_z: float, sigma_J: f
     gap = np.abs(formula - np.stack(differences(close), axis=1)) / np.sqrt(np.mean(formula**2, axis=0))
     sigma = np.sqrt(close)
     first, second = differences(sigma)
-    # The flows of z and -z together: what is odd in z drops out of their mean exactly.
+    # The flows of z and -z are averaged, so that terms odd in z drop out exactly.
     growth = tops.mean(axis=1) / tops[..., 0].mean()
     squares = "square of the velocity of the largest singular value, and its acceleration times it"
     return xr.Dataset(
@@ -88,7 +88,7 @@ def of_one_jacobian(
 
 
 def all_at_random(seed: int, count: int, D: int, P: int, sigma_z: float, sigma_J: float) -> xr.Dataset:
-    """Residuals, tensors and Jacobians all drawn, entries of unit variance off the diagonal."""
+    """Accelerations with residuals, tensors and Jacobians all drawn, with unit variance off the diagonal."""
 
     def one(Q: Array, start: qr.Regression) -> dict[str, Array]:
         state = qr.Regression(sigma_z * start.z, sigma_J * start.J)

@@ -1,4 +1,4 @@
-"""Random quadratic regression, draw by draw: what the studies of section 3 and appendix C share."""
+"""Random quadratic regression, draw by draw, for the studies of section 3 and appendix C."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def sizes(outputs: tuple[int, ...], parameters: tuple[int, ...]) -> list[tuple[i
 def check_sizes(
     outputs: tuple[int, ...], parameters: tuple[int, ...], together: int = 16, *, solvable: bool = False
 ) -> None:
-    """Refuses sizes that do not pair up, or whose tensors, so many of them at a time, no memory holds.
+    """Raises an error for sizes that do not pair up, and for tensors that do not fit into memory `together`.
 
-    Where the loss should reach zero, also those with fewer parameters than residuals.
+    With `solvable`, the loss should reach zero, and fewer parameters than residuals are an error, too.
     """
     if len(outputs) != len(parameters):
         raise ValueError(f"parameters: must be as many as outputs, {len(outputs)}, got {len(parameters)}.")
@@ -39,8 +39,8 @@ def check_sizes(
 
 
 def draw_tensors(random: np.random.Generator, count: int, D: int, P: int, convention: Convention) -> np.ndarray:
-    """Tensors as [`random_tensor`][secant.theory.regression.quadratic_regression.random_tensor] makes them, of NumPy's
-    numbers.
+    """Tensors like those of [`random_tensor`][secant.theory.regression.quadratic_regression.random_tensor], drawn by
+    NumPy.
 
     Compiling JAX's generator for a new shape takes longer than most of the studies.
     """
@@ -59,9 +59,9 @@ def each_draw(
     convention: Convention = "averaged",
     together: int = 16,
 ) -> Any:
-    """What a function of a random tensor and a start of unit variance gives for each of `count` draws.
+    """The results of a function of a random tensor and a start of unit variance, for each of `count` draws.
 
-    `together` draws are worked on at a time: a tensor has $DP^2$ entries, so that all of them may not fit.
+    `together` draws are computed at a time, because a tensor has $DP^2$ entries and all may not fit into memory.
     """
     random = np.random.default_rng([seed, D, P])
     compiled = _each(function)
@@ -74,14 +74,14 @@ def each_draw(
 
 @functools.lru_cache(maxsize=4)
 def _each(function: Callable[[Array, Regression], Any]) -> Callable[..., Any]:
-    """Compiled once for all conventions."""
+    """The function over several draws, compiled once for all conventions."""
     return jax.jit(jax.vmap(function))
 
 
 def kernel_eigenvalues(seed: int, count: int, D: int, P: int, sigma_J: float) -> np.ndarray:
-    """All eigenvalues of $JJ^\\top$ in ascending order, of so many random Jacobians, `(count, D)`.
+    """All eigenvalues of $JJ^\\top$ in ascending order, for `count` random Jacobians, `(count, D)`.
 
-    A part of them at a time: each has $DP$ entries, so that all of them may not fit.
+    Some Jacobians are computed at a time, because each has $DP$ entries and all may not fit into memory.
     """
     random = np.random.default_rng([seed, D, P])
     together = max(1, 2**22 // (D * P))
@@ -93,12 +93,12 @@ def kernel_eigenvalues(seed: int, count: int, D: int, P: int, sigma_J: float) ->
 
 
 def mirrored(start: Regression, sigma_z: Array | float = 1.0, sigma_J: float = 1.0) -> Regression:
-    """The start and that with the other sign of the residuals, scaled: what is odd in them cancels in their mean."""
+    """The scaled start, and the start with the other sign of the residuals: odd terms cancel in their mean."""
     return Regression(sigma_z * jnp.stack([start.z, -start.z]), sigma_J * jnp.stack([start.J, start.J]))
 
 
 def scaled_start(start: Regression, residual: Array | float, jacobian: Array | float) -> Regression:
-    r"""A start of unit variance brought to $\tilde\sigma_z$ and $\tilde\sigma_J^2$."""
+    r"""A start of unit variance, scaled to $\tilde\sigma_z$ and $\tilde\sigma_J^2$."""
     sigma = scales(residual, jnp.sqrt(jacobian), *start.J.shape)
     return Regression(sigma.z * start.z, sigma.J * start.J)
 
@@ -106,7 +106,7 @@ def scaled_start(start: Regression, residual: Array | float, jacobian: Array | f
 def runge_kutta(
     field: Callable[[Regression], Regression], state: Regression, dt: Array | float, steps: int
 ) -> Regression:
-    """So many steps of the classical Runge-Kutta method, of constant size."""
+    """`steps` steps of the classical Runge-Kutta method, of constant size."""
 
     def move(state: Regression, by: Array | float, velocity: Regression) -> Regression:
         return Regression(*(s + by * v for s, v in zip(state, velocity, strict=True)))
@@ -125,7 +125,7 @@ def runge_kutta(
 def path(
     field: Callable[[Regression], Regression], state: Regression, dt: Array | float, steps: int, records: int
 ) -> Regression:
-    """The states after 0, 1, ..., `records` times so many steps."""
+    """The states after 0, 1, ..., `records` times `steps` steps."""
 
     def advance(state: Regression, _: None) -> tuple[Regression, Regression]:
         return (after := runge_kutta(field, state, dt, steps)), after
@@ -142,10 +142,10 @@ def flow_ends(
     until: float,
     steps: int,
 ) -> Regression:
-    r"""Gradient flow from one draw at each of several $(\tilde\sigma_z, \tilde\sigma_J^2)$.
+    r"""The ends of gradient flows from one draw, at several $(\tilde\sigma_z, \tilde\sigma_J^2)$.
 
-    Each runs to the time `until` in units of $1/(\tilde\sigma_z + \tilde\sigma_J^2)$, about four over its final
-    curvature, so that the same steps suit them all.
+    Each flow runs to the time `until` in units of $1/(\tilde\sigma_z + \tilde\sigma_J^2)$, about four over its final
+    curvature, so that the same steps suit all flows.
     """
 
     def one(residual: Array, jacobian: Array) -> Regression:
@@ -169,21 +169,21 @@ def largest(kernels: np.ndarray) -> np.ndarray:
     """Largest eigenvalues, by NumPy.
 
     A compiled function with two batches of eigenvalues in it was seen to hang (jax 0.10 on two cores, 2,000 draws at a
-    time), so a function of draws asks for one at most, and hands out kernels for the rest.
+    time). A function of draws therefore asks for one batch at most, and returns kernels for the rest.
     """
     return np.linalg.eigvalsh(kernels)[..., -1]
 
 
 def standard_error(values: np.ndarray, axis: int = 0) -> Any:
-    """Of their mean."""
+    """The standard error of the mean of some values."""
     return np.std(values, axis=axis, ddof=1) / np.sqrt(values.shape[axis])
 
 
 def heavy_tail(measured: Estimate) -> Tolerance:
-    """For means of what has a tail with a mean but no variance, such as one over the distance of two eigenvalues.
+    """The tolerance for means of a quantity with a mean but no variance, such as 1 over a distance of two eigenvalues.
 
-    The mean over its standard error is then skewed, and more often far from normal: three standard errors, as for
-    everything else, were missed by up to six in a thousand trials, five by none.
+    The mean over its standard error is then skewed, and more often far from normal. Up to six in a thousand trials
+    missed three standard errors, the usual tolerance; none missed five.
     """
     return Tolerance(
         1.7 * measured.error,
@@ -192,10 +192,10 @@ def heavy_tail(measured: Estimate) -> Tolerance:
 
 
 def share(hits: Any) -> Estimate:
-    """In how many of independent draws something is so, by Laplace's rule of succession.
+    """The share of independent draws that hit, by Laplace's rule of succession.
 
-    Mean and spread of the share after so many draws if nothing was known before: unlike the plain share, it is not
-    certain where all draws agree.
+    The result is the mean and spread of the share after these draws, with no knowledge before. Unlike the plain share,
+    it is not certain if all draws agree.
     """
     hits = np.asarray(hits, bool).ravel()
     k, n = int(hits.sum()), len(hits)
@@ -204,6 +204,6 @@ def share(hits: Any) -> Estimate:
 
 
 def weakest(repeats: np.ndarray, bound: float = 0.0, above: bool = True) -> int:
-    """Which column's mean clears a bound by the least, in standard errors: what holds for it holds for all of them."""
+    """The column whose mean clears a bound by the fewest standard errors: if it passes, all columns pass."""
     clears = (repeats.mean(axis=0) - bound) / np.maximum(standard_error(repeats), 1e-300)
     return int(np.argmin(clears if above else -clears))

@@ -1,4 +1,4 @@
-"""The phase plane of two eigenvalues: when a run there is over, and how the plane is drawn."""
+"""The phase plane of two eigenvalues: the rule that ends a run, and the figure of the plane."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from secant.lab import sheet
 from secant.theory.edge import two_eigenvalue
 
 FAR = 1e3
-"""A residual or a curvature beyond this, in units of the step size, does not come back."""
+"""A residual or a curvature that exceeds this, in units of the step size, does not come back."""
 
 
 def at_rest(residual: float, every: int = 50) -> Stop:
     """Ends a run whose residual has become this small, or that has left the plane.
 
     Args:
-        residual: the rescaled residual that counts as none.
-        every: look every so many steps.
+        residual: the rescaled residual that counts as zero.
+        every: steps between two looks.
     """
     return Stop(
         converged=lambda p: jnp.abs(p.z) < residual,
@@ -31,14 +31,14 @@ def at_rest(residual: float, every: int = 50) -> Stop:
 
 
 def draw_plane(axes: Any, second: float, E: float, f_z: xr.DataArray, f_T: xr.DataArray, top: float) -> None:
-    r"""A phase plane up to the curvature `top`: where no parameters are, which way a step goes, and the nullclines.
+    r"""Draws a phase plane up to the curvature `top`: points without parameters, directions of steps, and nullclines.
 
     Args:
-        axes: where to draw.
+        axes: the axes to draw in.
         second: the second eigenvalue (the first is one).
         E: rescaled offset.
-        f_z: curvatures at which a step leaves the residual as it is, over the dimension `z`.
-        f_T: the same for the curvature.
+        f_z: curvatures at which a step does not change the residual, over the dimension `z`.
+        f_T: curvatures at which a step does not change the curvature, over the dimension `z`.
         top: the largest curvature.
     """
     ends = float(f_z.z[0]), float(f_z.z[-1])

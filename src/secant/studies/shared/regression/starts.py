@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 def check_starts(residuals: tuple[float, ...], curvatures: tuple[float, ...], epsilon: float) -> None:
-    r"""Refuses lists of unequal length, and points that belong to no parameters.
+    r"""Raises an error for lists of unequal length, and for points that belong to no parameters.
 
-    For eigenvalues $\{1, -\epsilon\}$ without offset a point has parameters where $T \ge 2\tilde z$ and
+    For eigenvalues $\{1, -\epsilon\}$ without offset a point has parameters if $T \ge 2\tilde z$ and
     $T \ge -2\epsilon\tilde z$.
     """
     if len(residuals) != len(curvatures):

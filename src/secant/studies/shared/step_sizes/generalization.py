@@ -1,4 +1,4 @@
-"""What the figures of best test loss and accuracy against step size share: a network beside its Taylor models."""
+"""The runs behind the figures of best test loss and accuracy against step size: a network and its Taylor models."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from secant.theory.catapult import scaling as cs
 MODELS = ("network", "quadratic", "linear")
 
 CEILING = 1e6
-"""The training loss beyond which a run has diverged."""
+"""A run with a larger training loss has diverged."""
 
 ROUNDING = 1e-3
-"""A rise of the training loss by less than this fraction is none."""
+"""A rise of the training loss by less than this fraction does not count."""
 
 
 class Sizes(Options):
-    """Everything of an experiment but its data, depth and activation.
+    """The options of an experiment, apart from its data, depth and activation.
 
     At smoke scale widths and samples are a quarter of the laptop's, with twice the draws.
     """
@@ -72,7 +72,7 @@ class Sizes(Options):
     seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
-        """Refuses step sizes with nothing to compare, looks that there are not, and what no memory holds."""
+        """Raises an error for step sizes without a comparison, looks that never come, and sizes beyond memory."""
         if self.ratios[0] >= 1 or self.ratios[-1] <= 1.1:
             raise ValueError(f"ratios: some must be below 1 and some above 1.1, to compare; got {self.ratios!r}.")
         if self.every > self.steps:
@@ -89,7 +89,7 @@ class PanelConfig(Sizes):
     activation: str = option("relu", help="activation of the network")
 
     def check(self) -> None:
-        """Refuses panels and activations that there are not."""
+        """Raises an error for unknown panels and activations."""
         super().check()
         if PANELS[known_panel(self.panel)].images and self.layers != 2:
             raise ValueError(f"layers: convolutional networks here have 2, got {self.layers}. Take another panel.")
@@ -107,20 +107,20 @@ class PanelsConfig(Sizes):
     )
 
     def check(self) -> None:
-        """Refuses panels that there are not."""
+        """Raises an error for unknown panels."""
         super().check()
         for name in self.panels:
             known_panel(name, "panels")
 
 
 def known_activation(field: str, name: str) -> None:
-    """Refuses an activation that there is not."""
+    """Raises an error for an unknown activation."""
     if name not in nets.ACTIVATIONS:
         raise ValueError(f"{field}: there is no {name!r}. Activations: {', '.join(nets.ACTIVATIONS)}.")
 
 
 class Trial(NamedTuple):
-    """One draw of data and weights: all that the three models need. `x_test` is what `_on_test` takes."""
+    """One draw of data and weights, for all three models. `x_test` has the form that `_on_test` takes."""
 
     seed: Any
     start: Any
@@ -131,14 +131,14 @@ class Trial(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """State of a run. The losses are those that steps compute with their gradients: they cost nothing more.
+    """The state of a run. The steps compute its losses with their gradients, at no extra cost.
 
     Attributes:
         params: the parameters.
         step: steps made.
-        loss: training loss before the last step, of its batch.
-        low: the smallest so far.
-        rise: the largest so far, over the smallest before it.
+        loss: training loss before the last step, on its batch.
+        low: the smallest loss so far.
+        rise: the largest ratio so far of a loss to the smallest loss before it.
     """
 
     params: Any
@@ -163,15 +163,20 @@ class Span(NamedTuple):
 def sweep_steps(config: PanelConfig) -> xr.Dataset:
     r"""Trains a network and its Taylor models of order one and two with every step size, from every start.
 
-    Gradient descent on $\frac1n\sum_i(f(x_i) - y_i)^2$ with $y = \pm1$, or on that of batches where the panel says so,
-    to a training loss of `goal` or the last step; a run above $10^6$ has diverged. Step sizes are in units of
-    $\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$ of the start, beyond which the linear model diverges on the full batch.
+    Gradient descent minimises $\frac1n\sum_i(f(x_i) - y_i)^2$ with $y = \pm1$, on all samples or, for some panels, on
+    batches. A run ends at a training loss of `goal` or at the last step; beyond a loss of $10^6$ it has diverged. Step
+    sizes are in units of $\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$ at the start, beyond which the linear model
+    diverges on the full batch.
 
     Returns:
-        Over `model`, `seed` and `ratio`: `best_loss` and `best_accuracy` on the test samples at any look, `final`
-        training loss, `rise`, its largest ratio to its smallest value before, `regime`, `outcome`, `stopped_at`;
-        over `seed`: `critical`; over `model` and `seed`: `largest`, the last ratio before the first that diverges, NaN
-        where the first one does; and `tests`, how many test samples.
+        A dataset with
+
+        - over `model`, `seed` and `ratio`: `best_loss` and `best_accuracy` on the test samples at any look; `final`
+          training loss; `rise`, its largest ratio to its smallest value before; `regime`, `outcome`, `stopped_at`;
+        - over `seed`: `critical`;
+        - over `model` and `seed`: `largest`, the last ratio before the first that diverges, NaN if the very first
+          diverges;
+        - `tests`, the number of test samples.
     """
     panel, ratios = PANELS[known_panel(config.panel)], np.asarray(config.ratios)
     net = network(panel, config)
@@ -195,7 +200,7 @@ def sweep_steps(config: PanelConfig) -> xr.Dataset:
 
 
 def sweep_panels(one: Study, config: Any, cases: dict[str, dict[str, Any]]) -> xr.Dataset:
-    """Runs of the study of one panel with some options changed, each kept by itself, along `panel`."""
+    """Runs of the one-panel study with some options changed, along `panel`. Each run is kept separately."""
     names = Sizes.__dataclass_fields__
     runs = [
         reuse(one, PanelConfig(**({name: getattr(config, name) for name in names} | case))) for case in cases.values()
@@ -209,13 +214,13 @@ def settled(values: xr.DataArray, data: xr.Dataset) -> xr.DataArray:
 
 
 def comparable(values: xr.DataArray, data: xr.Dataset) -> xr.DataArray:
-    """Of these, those below the critical step that have converged too: what has not been trained cannot be worse."""
+    """As `settled`, but below the critical step only converged runs: an untrained run cannot count as worse."""
     return settled(values, data).where((data.ratio > 1) | (data.outcome == Outcome.CONVERGED))
 
 
 @kept
 def _at_start(net: Network) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
-    """The tangent kernel of all samples with the training samples, and the outputs, by one compiled program."""
+    """The tangent kernel of all samples with the training samples, and the outputs, from one compiled program."""
     return jit(lambda params, both, x: (kernel_matrix(net.apply, params, both, x), net.apply(params, both)))
 
 
@@ -229,7 +234,7 @@ def _trial(net: Network, split: tuple[np.ndarray, ...], seed: int) -> tuple[Tria
     change = reduce_inputs(net, jnp.asarray(x))
     if change is None:
         return Trial(np.uint32(seed), params, x, y, (x_test, np.zeros((), x.dtype)), y_test), span
-    # What test samples have outside the span of the training samples meets weights that never move.
+    # Outside the span of the training samples, test samples meet weights that never move.
     basis = np.asarray(change.basis)
     inside = x_test @ basis.T
     outside = net.parts[0].run(params[0], x_test - inside @ basis)
@@ -238,7 +243,7 @@ def _trial(net: Network, split: tuple[np.ndarray, ...], seed: int) -> tuple[Tria
 
 
 def _on_test(net: Network) -> Callable[[Any, Any], Any]:
-    """The network on `(inputs, what is added to the first layer's outputs)`."""
+    """The network as a function of `(inputs, addition to the first layer's outputs)`."""
     first, rest = net.parts[0], net.parts[1:]
 
     def outputs(params: Any, given: Any) -> Any:
@@ -277,7 +282,7 @@ def _runner(
             batch = trial._replace(**{name: getattr(trial, name)[rows] for name in names})
         if kind != "linear":
             return jax.value_and_grad(loss)(params, batch)
-        # The gradient is the transposed Jacobian times minus this: only coefficients in its rows are kept.
+        # The gradient is minus the transposed Jacobian times this, so that only coefficients of its rows are kept.
         pull = batch.y - train_outputs(params, batch)
         slope = jnp.asarray(2 / len(batch.y) * pull, params.dtype)
         return jnp.mean(pull**2), jnp.zeros_like(params).at[rows].set(slope)
@@ -293,7 +298,7 @@ def _runner(
         return Map(lambda params: Descent(params, jnp.zeros((), jnp.int32), high, high, jnp.asarray(1.0)), step)
 
     def training(state: Descent, trial: Any) -> Any:
-        """The last loss that a step has seen, if it has seen all samples."""
+        """The training loss; on full batches the loss that the last step has seen."""
         return state.loss if panel.batch is None else loss(state.params, trial)
 
     def look(state: Descent, trial: Any) -> dict[str, Any]:
@@ -314,7 +319,7 @@ def _runner(
     def run(trial: Trial | Span, lrs: np.ndarray, initial: float) -> xr.Dataset:
         one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], trial)
         steps, probes = config.steps - config.steps % config.every, {"test": Probe(look, config.every)}
-        # A run that has ended waits for its neighbours: those of similar length go together.
+        # A run that has ended waits for its neighbours, so that runs of similar length go together.
         blocks = np.pad(lrs, (0, -len(lrs) % config.together), mode="edge").reshape(-1, config.together)
         found = [
             simulate(descent, start, steps, probes=probes, over={"trial": one, "lr": lr}, stop=stop, label=kind)
@@ -327,9 +332,9 @@ def _runner(
 
 
 def _summary(records: xr.Dataset, initial: float) -> xr.Dataset:
-    """What is kept of the runs of one model from one start."""
+    """The summary of the runs of one model from one start."""
     losses = records.test_training.values[:, 1:]
-    # A run that the last step finds above where it began has not come back yet; nothing says it will.
+    # A run whose last loss exceeds its first has not come back yet, and may never come back.
     diverged = (records.outcome.values == Outcome.DIVERGED) | ~(losses[:, -1] <= initial)
     rise = records.test_rise.values[:, -1]
     columns = {

@@ -1,4 +1,4 @@
-"""What the thesis says of test losses and accuracies against step size, as findings, and how they are drawn."""
+"""The thesis's statements about test loss and accuracy against step size, as findings and as figures."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LEARNERS = ("network", "quadratic")
 
 
 class Gain(NamedTuple):
-    """A step beyond the critical one against every step below it.
+    """The gain of a step beyond the critical one over every step below it.
 
     Attributes:
         mean: difference, averaged over seeds; negative is better.
         error: its standard error.
-        p: one-sided, of a paired t-test over seeds.
+        p: one-sided p-value of a paired t-test over seeds.
         ratio: the step that is best on average.
     """
 
@@ -40,9 +40,9 @@ class Gain(NamedTuple):
 def gain_beyond(values: xr.DataArray) -> Gain:
     """Tests whether some step beyond the critical one gives a smaller value than every step below it.
 
-    For each seed the step beyond is the one that is best on average over the *other* seeds, and so is not chosen by
-    what it is tested on; it is held against the smallest of that seed's own values below, which favours those. A step
-    at which any seed diverges is no candidate.
+    For each seed the step beyond is the best step on average over the *other* seeds. The choice is therefore
+    independent of the values under test. The value at this step is compared with the seed's own smallest value below,
+    which favours steps below. A step at which any seed diverges is no candidate.
 
     Args:
         values: over `seed` and `ratio`; NaN where a run diverged.
@@ -63,15 +63,15 @@ def gain_beyond(values: xr.DataArray) -> Gain:
 def falls_beyond(values: xr.DataArray) -> tuple[float, float]:
     """Tests whether values fall with the step over a range beyond the critical one.
 
-    The range is not said in the thesis, and is not chosen by what it is tested on: it begins at the last step below,
-    and for each seed it ends at the step beyond that is best on average over the *other* seeds. A step at which any
-    seed diverges is no candidate. See [`falling_trend`][secant.lab.verdicts.significance.falling_trend].
+    The thesis does not state the range, and the range must not depend on the values under test. It begins at the last
+    step below. For each seed it ends at the step beyond that is best on average over the *other* seeds. A step at which
+    any seed diverges is no candidate. See [`falling_trend`][secant.lab.verdicts.significance.falling_trend].
 
     Args:
         values: over `seed` and `ratio`; NaN where a run diverged.
 
     Returns:
-        Mean correlation with the step and its one-sided p-value; NaN and 1 where no range has three steps.
+        Mean correlation with the step and its one-sided p-value; NaN and 1 if no range has three steps.
     """
     table, ratios = values.transpose("seed", "ratio").values, values.ratio.values
     steps = (ratios > 1) & np.isfinite(table).all(axis=0)
@@ -151,8 +151,8 @@ TOO_SHORT = "there is no step below the critical one at which the runs of all se
 
 
 def _alike(wrong: float, tests: int, width: int) -> Tolerance:
-    """How far accuracies of models with nearly the same outputs may lie apart."""
-    # With one more of either kind, so that a share of none has a sampling error too.
+    """How far the accuracies of models with nearly equal outputs may lie apart."""
+    # One more sample of either kind is counted, so that a share of zero has a sampling error, too.
     share = (wrong * tests + 1) / (tests + 2)
     quantile = abs(float(stats.norm.ppf(share)))
     apart = quantile * float(stats.norm.pdf(quantile)) / np.sqrt(width)
@@ -163,7 +163,7 @@ def _alike(wrong: float, tests: int, width: int) -> Tolerance:
 
 
 def _tested(sentence: str, size: float, p: float, test: str, note: str) -> Finding:
-    """A claim that a test decides, or none where there was nothing to test."""
+    """A claim that a test decides; undecided if there was nothing to test."""
     if np.isnan(size):
         why = f"{TOO_SHORT}, or none beyond at which none diverges"
         return claim(f"{sentence}: evidence in standard errors", f"{sentence}: evidence in standard errors").undecided(
@@ -180,7 +180,7 @@ def _linear_diverges(data: xr.Dataset, begin: str) -> Finding:
 
 
 def _furthest(apart: xr.DataArray) -> xr.DataArray | None:
-    """Differences at the step where they are largest on average, of all steps at which every seed has one."""
+    """Differences at the step where they are largest on average, among steps at which every seed has a difference."""
     means = np.abs(apart.mean("seed", skipna=False).values)
     return None if np.isnan(means).all() else apart.isel(ratio=int(np.nanargmax(means)))
 
@@ -191,7 +191,7 @@ def _converged(data: xr.Dataset) -> str:
 
 
 def draw_panels(data: xr.Dataset, figure: Figure, values: str, label: str, titles: dict[str, str]) -> None:
-    """Best loss or accuracy against step size: means over seeds, with a band of one standard error."""
+    """Draws best loss or accuracy against step size: means over seeds, with a band of one standard error."""
     count = len(titles)
     columns = min(count, 3) if count != 4 else 2
     rows = -(-count // columns)
@@ -210,7 +210,7 @@ def draw_panels(data: xr.Dataset, figure: Figure, values: str, label: str, title
 
 
 def draw_panel(data: xr.Dataset, axes: Axes, values: str) -> None:
-    """One panel; where some seeds diverge there is no mean, and the curve ends."""
+    """Draws one panel. Where some seeds diverge there is no mean, and the curve ends."""
     names: dict[str, Any] = {"network": "network", "quadratic": "quadratic model", "linear": "linear model"}
     kept = settled(data[values], data)
     for i, kind in enumerate(MODELS):

@@ -1,4 +1,4 @@
-"""How high the catapults of a wide model rise, against those at infinite width."""
+"""Peaks of the catapults of a wide model, compared with the peaks at infinite width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from secant.theory.catapult.infinite_width import wide_limit
 
 
 def peaks_at_infinite_width(excess: xr.DataArray, phases: int, steps: int = 1) -> tuple[xr.DataArray, xr.DataArray]:
-    r"""The lowest and the highest peak of $u$ over all phases, in at least so many steps; NaN without an excess."""
+    r"""The lowest and the highest peak of $u$ over all phases, after at least `steps` steps; NaN without an excess."""
     enough = max(steps, int(60 / np.nanmin(excess.values, initial=2.0)))
     peaks = np.asarray(jit(partial(wide_limit, phases=phases, steps=enough), quick=True)(excess.values).peak)
     return excess.copy(data=peaks.min(axis=-1)), excess.copy(data=peaks.max(axis=-1))
@@ -31,21 +31,21 @@ def heights(
     note: str = "",
     skipna: bool = True,
 ) -> Findings:
-    """That peaks are at least the lowest at infinite width, and at most the highest, as far as the start lets them.
+    """The claims that peaks lie between the lowest and the highest at infinite width, up to the effect of the start.
 
     Args:
-        names: of the two claims.
+        names: names of the two claims.
         runs: `peak_square`, `start_square` and `bend`, the size of the rescaled label, of models of one width.
         excess: step size times curvature, minus 2.
-        limits: the two at infinite width.
+        limits: the lowest and the highest peak at infinite width.
         kept: which runs are judged.
-        otherwise: why there is none, if there is none.
-        bound: what the ratios are compared with.
-        note: on the first claim.
-        skipna: whether runs whose peak is no number are left out; otherwise nothing is decided.
+        otherwise: the reason to give if no run is judged.
+        bound: the number with which the ratios are compared.
+        note: a note on the first claim.
+        skipna: whether runs whose peak is NaN are left out; otherwise a NaN leaves the claims undecided.
     """
     low, high = limits
-    # To first order the start adds its own square to the peak, and w, which alternates, b sqrt(u) to the excess.
+    # To first order the start adds its own square to the peak; the alternating w adds b sqrt(u) to the excess.
     blur = (runs.start_square / high + runs.bend * np.sqrt(high) / excess).where(kept).max().fillna(0)
     near = Tolerance(float(blur), why="what the start adds at finite width, u(0) and b sqrt(u)/delta")
     above = (runs.peak_square / low).where(kept, np.nan if skipna else np.inf).min(skipna=skipna)

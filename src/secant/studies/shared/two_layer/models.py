@@ -1,4 +1,4 @@
-"""The two-layer network of chapter 3, its linear and its quadratic model, ready for gradient descent."""
+"""The two-layer network of chapter 3 with its linear and its quadratic model, for gradient descent."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sample(NamedTuple):
 
 @partial(jax.jit, static_argnums=(1, 2))
 def one_sample(key: PRNGKeyArray, width: int, dim: int) -> Sample:
-    r"""A random network and a random input of squared norm $d$, so that the input has size one."""
+    r"""A random network and a random input of squared norm $d$, which means size one."""
     data, weights = jax.random.split(key)
     x = jax.random.normal(data, (dim,))
     x = x * jnp.sqrt(dim) / jnp.linalg.norm(x)

@@ -2,8 +2,8 @@ r"""Two-layer networks on patches, their quadratic models, and what a step does 
 
 $$f(x) = \frac{1}{\sqrt{qm}}\sum_{p \le q}\sum_{c \le m} v_{pc}\,\mathrm{relu}\big(u_c^\top x_p/\sqrt k\big)$$
 
-with $q$ patches of $k$ numbers an input: with one patch a fully connected network, with the surroundings of every pixel
-a convolutional one. Gates frozen at the start make it its quadratic model.
+An input has $q$ patches of $k$ numbers. One patch gives a fully connected network; the surroundings of every pixel give
+a convolutional network. With its gates frozen at the start, the network becomes its quadratic model.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from secant.dynamics import Probe, Stop, simulate
 from secant.optim import gradient_descent
 
 KINDS = ("quadratic", "network")
-"""A network with the gates of its start, and with its own."""
+"""The two models: a network with the gates of its start, and with its own gates."""
 
 
 class Layers(NamedTuple):
-    """Weights, arrays of JAX or, before a run, of NumPy.
+    """The weights: arrays of JAX or, before a run, of NumPy.
 
     Attributes:
-        u: inner ones, which all patches share, `(k, m)`.
-        v: outer ones, `(q, m)`.
+        u: inner weights, which all patches share, `(k, m)`.
+        v: outer weights, `(q, m)`.
     """
 
     u: Any
@@ -37,7 +37,7 @@ class Layers(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """An untrained network and its data, arrays of JAX or, before a run, of NumPy.
+    """An untrained network and its data: arrays of JAX or, before a run, of NumPy.
 
     Attributes:
         start: its weights.
@@ -53,7 +53,7 @@ class Trial(NamedTuple):
 
 
 class Last(NamedTuple):
-    """What a look remembers: the direction followed, its eigenvalue, and the residual along it."""
+    """The memory of a look: the direction followed, its eigenvalue, and the residual along it."""
 
     vector: Float[Array, "n"]
     value: Float[Array, ""]
@@ -63,7 +63,7 @@ class Last(NamedTuple):
 def signed_images(
     name: str, classes: tuple[int, int], samples: int, seed: int, *, flat: bool = True
 ) -> tuple[Float[np.ndarray, "n ..."], Float[np.ndarray, "n"]]:
-    """Images of two classes, not centred and so with a common mean, in units of their root mean square; and signs."""
+    """Images of two classes in units of their root mean square, not centred, with signs as labels."""
     task = tasks.load(
         name, classes=classes, samples=samples, test_samples=1, scaling="none", flat=flat, labels="signs", seed=seed
     )
@@ -72,7 +72,7 @@ def signed_images(
 
 
 def spanned(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 1 k"]:
-    r"""Inputs as one patch each, in their own span: $k = \min(n, d)$ numbers that say as much, scaled to act as $d$."""
+    r"""Inputs as one patch each, in their own span: $k = \min(n, d)$ numbers, scaled so that they act like all $d$."""
     left, sizes, _ = np.linalg.svd(x, full_matrices=False)
     return (left * sizes * np.sqrt(len(sizes) / x.shape[1]))[:, None]
 
@@ -81,24 +81,24 @@ def draw_trial(
     x: Float[np.ndarray, "n q k"], y: Float[np.ndarray, "n"], width: int, ratio: float, random: np.random.Generator
 ) -> Trial:
     """A random network on some data, with `ratio` times its critical step size."""
-    # On the host: nothing is compiled for it.
+    # The draw takes place on the host, so that nothing is compiled.
     start = Layers(random.normal(size=(x.shape[2], width)), random.normal(size=(x.shape[1], width)))
     top = np.linalg.eigvalsh(tangent_kernel(start, gates(start, x), x))[-1]
     return Trial(start, x, y, np.asarray(2 * ratio / top))
 
 
 def gates(params: Layers, x: Any) -> Any:
-    """Which neurons are on at each patch, `(n, q, m)`."""
+    """The gates: which neurons are active at each patch, `(n, q, m)`."""
     return (x @ params.u >= 0).astype(params.u.dtype)
 
 
 def outputs(params: Layers, on: Float[Array, "n q m"], x: Float[Array, "n q k"]) -> Float[Array, "n"]:
-    """The model behind given gates."""
+    """The outputs of the model behind given gates."""
     return jnp.einsum("nqm,qm->n", x @ params.u * on, params.v) / np.sqrt(x.shape[2] * params.v.size)
 
 
 def tangent_kernel(params: Layers, on: Any, x: Any) -> Any:
-    """Tangent kernel behind given gates, `(n, n)`: of inner and of outer weights. NumPy arrays give a NumPy array."""
+    """Tangent kernel of inner and outer weights behind given gates, `(n, n)`. NumPy arrays give a NumPy array."""
     n = len(x)
     outer, pull = (x @ params.u * on).reshape(n, -1), on * params.v
     if x.shape[1] == 1:  # no Jacobian is needed
@@ -120,13 +120,13 @@ def follow(trials: Trial, steps: int) -> xr.Dataset:
       $p^\top R_fr/\langle p, r\rangle$ and `closed_k`: $p^\top R_Kp$.
 
     Args:
-        trials: stacked along a first axis.
-        steps: how many.
+        trials: the trials, stacked along a first axis.
+        steps: how many steps.
 
     Returns:
-        Over `model`, `trial` and `step`; beside the remainders `loss`, `within` (its part along $p$), `along`
-        $= \langle p, r\rangle$, `label` $= \langle p, y\rangle$, `curvature` $= \lambda$, `largest` eigenvalue of all,
-        and `overlap` of $p$ with that of the step before.
+        A dataset over `model`, `trial` and `step`. Beside the remainders it has `loss`, `within` (its part along $p$),
+        `along` $= \langle p, r\rangle$, `label` $= \langle p, y\rangle$, `curvature` $= \lambda$, the `largest`
+        eigenvalue of all, and the `overlap` of $p$ with the $p$ of the step before.
     """
 
     def gates_at(params: Layers, trial: Trial, frozen: Array) -> Array:
@@ -139,7 +139,7 @@ def follow(trials: Trial, steps: int) -> xr.Dataset:
         on = gates_at(params, trial, frozen)
         kernel, residual = tangent_kernel(params, on, trial.x), outputs(params, on, trial.x) - trial.y
         values, vectors = jnp.linalg.eigh(kernel)
-        # By overlap, not by rank: where two eigenvalues cross, the direction keeps its eigenvector.
+        # The direction is found by overlap, not by rank: when two eigenvalues cross, it keeps its eigenvector.
         overlaps = jnp.abs(last.vector @ vectors)
         chosen = jnp.where(jnp.all(last.vector == 0), len(values) - 1, jnp.argmax(overlaps))
         vector, value = vectors[:, chosen], values[chosen]
@@ -179,7 +179,7 @@ def follow(trials: Trial, steps: int) -> xr.Dataset:
     ).dataset
     found = records.rename({name: str(name).removeprefix("loss_") for name in records if str(name).startswith("loss_")})
     found = found.rename(frozen="model").assign_coords(model=list(KINDS))
-    # A look sees what the step that led to it has done; beside the others belongs what the next step does.
+    # A look sees the step that led to it, but its remainders belong beside the records of the step before.
     return found.assign({name: found[name].shift(step=-1) for name in ("rest_f", "rest_k")})
 
 

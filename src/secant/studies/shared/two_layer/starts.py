@@ -1,4 +1,4 @@
-"""Random networks of several widths at their start: all that the map of one sample needs to know of them."""
+"""Random networks of several widths at their start: the outputs and curvatures that the map of one sample needs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from secant.core.device import jit
 
 BLOCK = 2**20
-"""Neurons that are drawn at once, or those of one network if it has more."""
+"""How many neurons are drawn at once; a network with more is drawn as a whole."""
 
 FEW = 2**17
-"""So many take less time than to compile for fewer."""
+"""Drawing this many neurons takes less time than compiling for fewer."""
 
 
 def starting_points(
@@ -28,10 +28,10 @@ def starting_points(
     Only $s_i = u_i^\top x/\|x\| \sim \mathcal N(0, 1)$ and $v_i$ matter: $\pm 1$, or Gaussian if not `signs`.
 
     Args:
-        key: randomness.
+        key: random key.
         width: hidden neurons.
-        seeds: networks.
-        signs: outer weights $\pm 1$; otherwise Gaussian.
+        seeds: how many networks.
+        signs: whether outer weights are $\pm 1$; otherwise they are Gaussian.
     """
     (found,) = _starts(lambda key: [key], key, (width,), seeds, signs)
     return found
@@ -40,7 +40,7 @@ def starting_points(
 def random_starts(
     key: PRNGKeyArray, widths: Sequence[int], seeds: int, *, signs: bool = True
 ) -> dict[str, Float[np.ndarray, "networks"]]:
-    """The same for several widths: `output`, `curvature` and `width` of `seeds` networks of the first, and so on.
+    """Starting points for several widths: `output`, `curvature` and `width` of `seeds` networks of each width in turn.
 
     The key is split over the widths.
     """
@@ -54,8 +54,8 @@ def _starts(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Outputs and curvatures of every width, by two compiled programs.
 
-    A random number depends on its place in an array and not on the array's shape, so neurons are drawn in blocks of one
-    length, or of another if they are few, and cut to their width on the host.
+    A random number depends on its place in an array and not on the array's shape. Neurons are therefore drawn in blocks
+    of one length, or of another if they are few, and cut to their width on the host.
     """
     at_once = [min(max(1, BLOCK // width), seeds) for width in widths]
     needed = [width * count for width, count in zip(widths, at_once, strict=True)]
@@ -79,7 +79,7 @@ def _starts(
 
 
 def _drawn(size: int, signs: bool, key: PRNGKeyArray) -> tuple[Array, Array]:
-    """What neurons see of the input, if positive, and their outer weights."""
+    """The positive part of the neurons' pre-activations, and their outer weights."""
     inner, outer = jax.random.split(key)
     weights = (jax.random.rademacher if signs else jax.random.normal)(outer, (size,))
     return jnp.maximum(jax.random.normal(inner, (size,)), 0), weights

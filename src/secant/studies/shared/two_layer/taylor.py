@@ -1,4 +1,4 @@
-"""How far a network is from its linear and its quadratic model: on a walk, by distance, where neurons move alike."""
+"""The distance of a network from its linear and quadratic models: on a walk, by size, and with neurons moved alike."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Activation = Callable[[jax.Array], jax.Array]
 
 
 def outputs(activation: Activation, params: TwoLayer, x: jax.Array | np.ndarray) -> jax.Array:
-    """Of a two-layer network with any activation, one for each row of `x`."""
+    """The outputs of a two-layer network with any activation, one for each row of `x`."""
     return activation(x @ params.u.T / np.sqrt(x.shape[1])) @ params.v / np.sqrt(len(params.v))
 
 
@@ -31,9 +31,9 @@ def gaps(activation: Activation, start: TwoLayer, change: TwoLayer, x: jax.Array
 
 
 def gaps_alike(activation: Activation, start: TwoLayer, x: jax.Array, radius: float) -> jax.Array:
-    """Their root mean squares over inputs where each neuron moves as far in its inner as in its outer weights, `(3,)`.
+    """Root mean squares of the gaps over inputs, `(3,)`, when each neuron moves as far in inner as in outer weights.
 
-    In its inner weights it moves towards the input.
+    The inner weights move towards the input.
     """
     step = jnp.full_like(start.v, radius / np.sqrt(2 * len(start.v)))
 
@@ -48,13 +48,13 @@ def forms_of_relu(key: jax.Array, x: jax.Array, width: int) -> xr.Dataset:
     """The forms of a two-layer ReLU network's quadratic model far from the start, and a walk there.
 
     Args:
-        key: of the weights and of the direction, in which every weight moves by as much as its own size.
+        key: random key of the weights and of the direction, in which every weight moves by its own size.
         x: inputs, `(n, d)`.
         width: hidden neurons.
 
     Returns:
-        Over `form`, by autodiff, as a bilinear model and as printed: values at the end, and how far their slopes are
-        apart. Over `distance`: outputs of the network and its models, and the share of `flips` among the gates.
+        A dataset over `form` (by autodiff, as a bilinear model, as printed): values at the end, and how far apart their
+        slopes are. Over `distance`: outputs of the network and its models, and the share of `flips` among the gates.
     """
     net = nets.two_layer(width)
 
@@ -79,7 +79,7 @@ def forms_of_relu(key: jax.Array, x: jax.Array, width: int) -> xr.Dataset:
     @jax.jit
     def far(distance: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
         found = [jax.vjp(form, at(distance)) for form in forms.values()]
-        # One gradient, of a sum over the inputs with different weights, stands for those of all outputs.
+        # One gradient, of a sum over the inputs with different weights, stands for the gradients of all outputs.
         weights = jnp.arange(1.0, len(x) + 1)
         return [outputs for outputs, _ in found], [ravel_pytree(pull(weights)[0])[0] for _, pull in found]
 
@@ -119,7 +119,7 @@ def _printed(now: TwoLayer, start: TwoLayer, x: jax.Array) -> jax.Array:
 def distances_by_size(net: Network, key: jax.Array, x: jax.Array, sizes: np.ndarray, directions: int) -> np.ndarray:
     """How far the linear and the quadratic model are from a smooth network, `(order, size, direction)`.
 
-    Root mean squares over the inputs and over both signs of a random direction.
+    The distances are root mean squares over the inputs and over both signs of a random direction.
     """
 
     def drawn(key: jax.Array) -> tuple[Any, jax.Array, jax.Array]:

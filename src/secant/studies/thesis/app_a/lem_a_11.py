@@ -37,7 +37,15 @@ class Config(Seeded):
     width: int = option(
         100, at_least=2, at_most=10**6, help="width that sets the matrix variance 1/m of the misprinted lemma"
     )
-    widths: tuple[int, ...] = options.widths((64, 256, 1_024), (64, 256, 1_024, 2_048), (64, 256, 1_024, 4_096), at_least=8, at_most=10**6, shortest=2, ascending=True)  # fmt: skip
+    widths: tuple[int, ...] = options.widths(
+        (64, 256, 1_024),
+        (64, 256, 1_024, 2_048),
+        (64, 256, 1_024, 4_096),
+        at_least=8,
+        at_most=10**6,
+        shortest=2,
+        ascending=True,
+    )
     networks: int = scaled(
         smoke=400, laptop=1_000, paper=4_000, at_least=10, at_most=10**6, help="random networks of each width"
     )
@@ -71,14 +79,19 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "violated": (("lemma", "level"), [(norms[:, None] > bounds).mean(axis=0) for norms, bounds in sampled]),
-            "blocks": _blocks(random), "moved": (("radius", "batch"), _diagonal(random, config)),
-            "largest": (dims, largest), "length": (dims, length),
+            "blocks": _blocks(random),
+            "moved": (("radius", "batch"), _diagonal(random, config)),
+            "largest": (dims, largest),
+            "length": (dims, length),
         },
         coords={
-            "lemma": list(LEMMAS), "level": LEVELS, "radius": RADII, "width": list(config.widths),
+            "lemma": list(LEMMAS),
+            "level": LEVELS,
+            "radius": RADII,
+            "width": list(config.widths),
             "layer": list(range(1, DEPTH + 1)),
         },
-    )  # fmt: skip
+    )
 
 
 def _sampled(random: np.random.Generator, config: Config) -> Iterator[tuple[np.ndarray, np.ndarray]]:

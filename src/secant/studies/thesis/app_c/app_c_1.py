@@ -26,7 +26,9 @@ LANCZOS = 16
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = options.widths((32, 160), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048), at_least=8, shortest=2, ascending=True)  # fmt: skip
+    widths: tuple[int, ...] = options.widths(
+        (32, 160), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048), at_least=8, shortest=2, ascending=True
+    )
     depths: tuple[int, ...] = option((2, 3), at_least=2, at_most=20, distinct=True, help="layers of weights")
     draws: int = options.draws(128, 96, at_least=2 * GROUPS, at_most=10_000)
     samples: int = options.samples(16, at_least=2, at_most=2_000)

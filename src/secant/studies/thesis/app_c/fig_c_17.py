@@ -34,9 +34,14 @@ class Config(Options):
             raise ValueError(f"to: must have as many entries as at, {len(self.at)}, got {len(self.to)}.")
         raises.check_schedule(self.at[-1], self.steps)
         check_memory(
-            draws=self.draws, samples=self.samples, held_out=self.tests, dim=self.dim, width=self.width,
-            steps=self.steps, deep=False,
-        )  # fmt: skip
+            draws=self.draws,
+            samples=self.samples,
+            held_out=self.tests,
+            dim=self.dim,
+            width=self.width,
+            steps=self.steps,
+            deep=False,
+        )
 
 
 @study("thesis/fig-C.17", section="C.4", title="Catapults where every direction matters", precision="float32")

@@ -16,7 +16,7 @@ WIDTH_OF_A_LINE = 0.05
 
 
 class Config(Options):
-    batches: tuple[int, ...] = options.batches((4, 40), (5, 50), (5, 10, 50, 100), shortest=2, ascending=True)  # fmt: skip
+    batches: tuple[int, ...] = options.batches((4, 40), (5, 50), (5, 10, 50, 100), shortest=2, ascending=True)
     width: int = options.width(96, 256, 1_024, at_least=8)
     samples: int = options.samples(200, 600, 2_000, at_least=8)
     held_out: int = scaled(smoke=200, laptop=1_000, paper=5_000, at_least=10, help="for validation, and for testing")

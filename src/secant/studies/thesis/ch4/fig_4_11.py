@@ -70,9 +70,14 @@ class Config(Options):
             raise ValueError(f"rules: must be some of {', '.join(RULES)}, got {', '.join(unknown)}.")
         check_batches("batch", self.batch, self.sizes.samples)
         check_memory(
-            draws=self.draws * len(self.rules), samples=self.samples, held_out=self.held_out, dim=self.dim,
-            width=self.sizes.width, steps=self.steps, deep=self.panel != "rank-2",
-        )  # fmt: skip
+            draws=self.draws * len(self.rules),
+            samples=self.samples,
+            held_out=self.held_out,
+            dim=self.dim,
+            width=self.sizes.width,
+            steps=self.steps,
+            deep=self.panel != "rank-2",
+        )
 
 
 @study("thesis/fig-4.11", section="4.4", title="Across optimisers, test loss falls with alignment", precision="float32")

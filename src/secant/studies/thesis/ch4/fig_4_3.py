@@ -12,9 +12,12 @@ from secant.studies.shared.catapults.splits_drawn import draw_splits, legends_be
 
 class Config(Networks):
     panels: tuple[str, ...] = scaled(
-        smoke=("shallow",), laptop=("fcn", "rank-2"), paper=("fcn", "cnn", "rank-2", "wide-resnet", "fcn-10", "cnn-10"),
-        distinct=True, help=f"some of {', '.join(PANELS)}",
-    )  # fmt: skip
+        smoke=("shallow",),
+        laptop=("fcn", "rank-2"),
+        paper=("fcn", "cnn", "rank-2", "wide-resnet", "fcn-10", "cnn-10"),
+        distinct=True,
+        help=f"some of {', '.join(PANELS)}",
+    )
     width: int = options.width(256, 1_024, at_least=4)
     top: int = option(5, at_least=1, help="directions at the top of the kernel, times the outputs")
     ratio: float | None = options.ratio(None, at_least=1e-2, at_most=20)

@@ -22,9 +22,12 @@ NEARLY = 0.1
 
 class Config(Networks):
     panels: tuple[str, ...] = scaled(
-        smoke=("shallow",), laptop=("fcn", "cnn"), paper=("fcn", "cnn", "wide-resnet", "vit", "myrtle"),
-        distinct=True, help=f"some of {', '.join(PANELS)}",
-    )  # fmt: skip
+        smoke=("shallow",),
+        laptop=("fcn", "cnn"),
+        paper=("fcn", "cnn", "wide-resnet", "vit", "myrtle"),
+        distinct=True,
+        help=f"some of {', '.join(PANELS)}",
+    )
     samples: int = options.samples(32, 64, 128, at_least=4, at_most=5_000)
     width: int = options.width(256, 1_024, at_least=4)
     batch: int = options.batch(8, 16, 32)

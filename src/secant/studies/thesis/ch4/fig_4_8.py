@@ -81,14 +81,25 @@ def check(data: xr.Dataset, config: RaisesConfig) -> Findings:
             " from which that by the kernel differs by log m / sqrt m (appendix C.1)",
         )
         for what, values, tolerance, note in (
-            ("the critical step at the end over that before the catapult", end.critical / end.before,
-             Tolerance(why="every catapult lowers the norm of the kernel"),
-             f"before the raises it is {_listed(one.before.isel(raises=slice(1, None)))}"),
-            ("the largest critical step after the catapult over the step size", most / steps, close,
-             f"by raises, the first without one, the largest is {_listed(most)}"),
-            ("the critical step at the end over the step size", end.critical / steps, close,
-             f"by raises, the first without one, it is {_listed(end.critical)}"),
-        ):  # fmt: skip
+            (
+                "the critical step at the end over that before the catapult",
+                end.critical / end.before,
+                Tolerance(why="every catapult lowers the norm of the kernel"),
+                f"before the raises it is {_listed(one.before.isel(raises=slice(1, None)))}",
+            ),
+            (
+                "the largest critical step after the catapult over the step size",
+                most / steps,
+                close,
+                f"by raises, the first without one, the largest is {_listed(most)}",
+            ),
+            (
+                "the critical step at the end over the step size",
+                end.critical / steps,
+                close,
+                f"by raises, the first without one, it is {_listed(end.critical)}",
+            ),
+        ):
             growth = np.log(values.where(thrown)).mean("raises")
             yield claim(
                 f"{title}-ln-{what}-mean-draws",

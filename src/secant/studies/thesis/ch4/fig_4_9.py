@@ -14,7 +14,7 @@ from secant.studies.shared.features.tasks import SHALLOW, TITLES, Sizes, scored
 
 class Config(Options):
     panel: str = scaled(smoke="rank-2", laptop="rank-3", help=f"one of {', '.join(TITLES)}")
-    batches: tuple[int, ...] = options.batches((4, 40), (5, 50), (5, 10, 50, 100, 2_000), shortest=2, ascending=True)  # fmt: skip
+    batches: tuple[int, ...] = options.batches((4, 40), (5, 50), (5, 10, 50, 100, 2_000), shortest=2, ascending=True)
     width: int = options.width(96, 256, at_least=8)
     samples: int = options.samples(200, 2_000, at_least=8)
     held_out: int = scaled(smoke=200, laptop=2_000, paper=5_000, at_least=10, help="for validation, and for testing")

@@ -16,7 +16,9 @@ RUNS = 3
 
 
 class Config(Options):
-    batches: tuple[int, ...] = options.batches((4, 200), (5, 10, 50, 2_000), (5, 10, 50, 100, 2_000), shortest=2, ascending=True)  # fmt: skip
+    batches: tuple[int, ...] = options.batches(
+        (4, 200), (5, 10, 50, 2_000), (5, 10, 50, 100, 2_000), shortest=2, ascending=True
+    )
     width: int = options.width(96, 1_024, at_least=8)
     samples: int = options.samples(200, 2_000, at_least=8)
     held_out: int = scaled(smoke=200, laptop=5_000, at_least=10, help="for validation, and for testing")

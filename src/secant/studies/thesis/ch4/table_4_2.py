@@ -30,7 +30,9 @@ class Config(Networks):
     )
     samples: int = options.samples(64, 128, at_least=4, at_most=5_000)
     width: int = options.width(256, 1_024, at_least=4)
-    ratios: tuple[float, ...] = options.ratios((1.5,), (1.0, 1.5), (0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.67, 2.0), at_least=0.01, at_most=20, distinct=True)  # fmt: skip
+    ratios: tuple[float, ...] = options.ratios(
+        (1.5,), (1.0, 1.5), (0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.67, 2.0), at_least=0.01, at_most=20, distinct=True
+    )
     batch: int = options.batch(16, 32)
     goal: float = option(1e-3, at_least=1e-8, at_most=1, help="training loss at which a run ends")
     steps: int = options.steps(60, 250, 20_000, at_least=10, at_most=10**6)
@@ -265,10 +267,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
     scatter.set(title="Critical steps of batches", xlabel=r"$b/\lambda_{\max}(K_b)$", ylabel=r"$2/\lambda_{\max}(H_b)$")
     places = np.arange(data.sizes["case"])
-    for j, (key, label, colour) in enumerate((
-        ("foretold", "all rises", "C0"), ("doubled", "rises that double the loss", "C1"),
-        ("itself", "rises of the batch's own loss", "C2"), ("over", "all steps", sheet.ink()),
-    )):  # fmt: skip
+    for j, (key, label, colour) in enumerate(
+        (
+            ("foretold", "all rises", "C0"),
+            ("doubled", "rises that double the loss", "C1"),
+            ("itself", "rises of the batch's own loss", "C2"),
+            ("over", "all steps", sheet.ink()),
+        )
+    ):
         values = 100 * found[key].transpose("case", "run")
         at = places + 0.18 * (j - 1.5)
         bars.plot(at, values, "o", ms=3, color=colour, alpha=0.4)

@@ -18,17 +18,34 @@ from secant.studies.shared.features.batch_sizes import check_memory
 
 class Config(Options):
     tasks: tuple[str, ...] = scaled(
-        smoke=("rank-2",), laptop=("rank-2", "usps"), paper=("rank-2", "usps", "mnist", "fashion-mnist"),
-        distinct=True, help="synthetic targets, and data sets of ten classes",
-    )  # fmt: skip
+        smoke=("rank-2",),
+        laptop=("rank-2", "usps"),
+        paper=("rank-2", "usps", "mnist", "fashion-mnist"),
+        distinct=True,
+        help="synthetic targets, and data sets of ten classes",
+    )
     schedules: tuple[str, ...] = scaled(
         smoke=("constant", CONTROLLED), laptop=SCHEDULES, distinct=True, help=f"some of {', '.join(SCHEDULES)}"
     )
-    ratios: tuple[float, ...] = options.ratios((0.5, 8.0), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), at_least=1e-2, at_most=100, shortest=2, ascending=True)  # fmt: skip
+    ratios: tuple[float, ...] = options.ratios(
+        (0.5, 8.0),
+        (0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+        (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
+        at_least=1e-2,
+        at_most=100,
+        shortest=2,
+        ascending=True,
+    )
     catapults: tuple[int, ...] = scaled(
-        smoke=(0, 1, 2), laptop=(0, 1, 2, 4), paper=(0, 1, 2, 4, 8),
-        at_least=0, at_most=100, shortest=3, ascending=True, help="how many on purpose, rising",
-    )  # fmt: skip
+        smoke=(0, 1, 2),
+        laptop=(0, 1, 2, 4),
+        paper=(0, 1, 2, 4, 8),
+        at_least=0,
+        at_most=100,
+        shortest=3,
+        ascending=True,
+        help="how many on purpose, rising",
+    )
     over: float = option(1.5, at_least=1.01, at_most=4, help="step size over the critical one in a catapult")
     rest: int = scaled(smoke=10, laptop=25, paper=50, at_least=1, at_most=10**6, help="steps before each catapult")
     width: int = options.width(64, 128, 512, at_least=8)
@@ -56,9 +73,14 @@ class Config(Options):
             raise ValueError(f"look: must be at most the number of steps, {self.steps}, got {self.look}.")
         runs = self.draws * max(len(self.ratios) * len(self.schedules), len(self.catapults))
         check_memory(
-            draws=runs, samples=self.samples, held_out=self.held_out, dim=max(self.dim, 784), width=self.width,
-            steps=self.steps // self.look, deep=True,
-        )  # fmt: skip
+            draws=runs,
+            samples=self.samples,
+            held_out=self.held_out,
+            dim=max(self.dim, 784),
+            width=self.width,
+            steps=self.steps // self.look,
+            deep=True,
+        )
 
 
 @study("thesis/controller", section="5", title="A step size that knows the critical one", precision="float32")
@@ -83,9 +105,15 @@ def run(config: Config) -> xr.Dataset:
 
 def _panel(task: str, config: Config) -> xr.Dataset:
     setting = controllers.Setting(
-        task, config.width, config.samples, config.held_out, config.dim, min(config.batch, config.samples),
-        config.steps, config.look,
-    )  # fmt: skip
+        task,
+        config.width,
+        config.samples,
+        config.held_out,
+        config.dim,
+        min(config.batch, config.samples),
+        config.steps,
+        config.look,
+    )
     net = controllers.network_for(setting)
     seeds = range(config.seed, config.seed + config.draws)
     draws = jax.tree.map(lambda *leaves: np.stack(leaves), *(controllers.draw(net, setting, seed) for seed in seeds))
