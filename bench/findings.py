@@ -1,19 +1,22 @@
-"""Are the findings of two states of the code the same? For changes that should change none.
+"""Are the findings of two states of the code the same? For changes that should change none, or words alone.
 
 `python -m bench.findings write FILE [--source src] [--only ID ...]` runs studies at smoke scale with the package of
 that folder, each in a process and on a core of its own, and writes what they found.
-`python -m bench.findings compare A B` says what differs: to the bit, numbers included.
+`python -m bench.findings compare A B` says what differs, to the bit: numbers and verdicts first, then words. Findings are
+matched by study and key; what has no partner is matched by its place among the rest, so that a new key is a word that
+changed and no finding that went. The exit status tells whether a number differs, or with `--words` a word.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.studies import QUICK, on_cores
 
@@ -42,20 +45,45 @@ def write(file: Path, source: Path, ids: list[str]) -> None:
     file.write_text(json.dumps(dict(zip(ids, on_cores(one, ids), strict=True)), indent=1))
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """A line for everything that is not the same."""
-    found = [f"{id}: only in one of the two" for id in sorted(before.keys() ^ after.keys())]
+WORDS = ("key", "finding", "why", "note", "reason", "where", "printed", "corrected")
+"""Fields of a finding that are text: they may be reworded and change no number."""
+
+
+class Difference(NamedTuple):
+    """What is not the same in two states: where, and whether it is only a word."""
+
+    text: str
+    word: bool
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[Difference]:
+    """Everything that is not the same, study by study."""
+    found = [Difference(f"{id}: only in one of the two", False) for id in sorted(before.keys() ^ after.keys())]
     for id in sorted(before.keys() & after.keys()):
-        if isinstance(before[id], str) or isinstance(after[id], str):
-            found += [f"{id}: stopped: {text}" for text in (before[id], after[id]) if isinstance(text, str)]
+        stopped = [side[id] for side in (before, after) if isinstance(side[id], str)]
+        if stopped:
+            found += [Difference(f"{id}: stopped: {text}", False) for text in stopped]
             continue
-        old, new = ({finding["finding"]: finding for finding in side[id]} for side in (before, after))
-        found += [f"{id}: {name}: only in one of the two" for name in sorted(old.keys() ^ new.keys())]
-        for name in sorted(old.keys() & new.keys()):
-            fields = sorted(old[name].keys() | new[name].keys())
-            pairs = [(field, old[name].get(field), new[name].get(field)) for field in fields]
-            found += [f"{id}: {name}: {field}: {a!r} -> {b!r}" for field, a, b in pairs if repr(a) != repr(b)]
+        for old, new in partners(before[id], after[id]):
+            if old is None or new is None:
+                alone = old or new or {}
+                found.append(Difference(f"{id}: {alone['finding']}: only in one of the two", False))
+                continue
+            for field in sorted(old.keys() | new.keys()):
+                a, b = old.get(field), new.get(field)
+                if repr(a) != repr(b):
+                    text = f"{id}: {new.get('key', new['finding'])}: {field}: {a!r} -> {b!r}"
+                    found.append(Difference(text, field in WORDS))
     return found
+
+
+def partners(before: list[Any], after: list[Any]) -> list[tuple[Any, Any]]:
+    """Findings of one study in two states, in pairs: by their key, the others by their place among the rest."""
+    places = {finding["key"]: place for place, finding in enumerate(after) if "key" in finding}
+    pairs = [(old, after[places.pop(old["key"])]) for old in before if old.get("key") in places]
+    known = {id(side) for pair in pairs for side in pair}
+    rest = ([one for one in side if id(one) not in known] for side in (before, after))
+    return pairs + list(itertools.zip_longest(*rest))
 
 
 def main() -> int:
@@ -68,6 +96,7 @@ def main() -> int:
     comparing = parts.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
+    comparing.add_argument("--words", action="store_true", help="words that differ are printed, and count")
     options = parser.parse_args()
     if options.what == "write":
         write(options.file, options.source, options.only)
@@ -75,8 +104,11 @@ def main() -> int:
     before, after = (json.loads(path.read_text()) for path in (options.before, options.after))
     found = differences(before, after)
     count = sum(len(findings) for findings in before.values() if not isinstance(findings, str))
-    print(*found, f"{len(found)} differences in {count} findings of {len(before)} studies", sep="\n")
-    return int(bool(found))
+    numbers = [one.text for one in found if not one.word]
+    words = [one.text for one in found if one.word]
+    print(*numbers, *(words if options.words else ()), sep="\n")
+    print(f"{len(numbers)} numbers and {len(words)} words differ in {count} findings of {len(before)} studies")
+    return int(bool(numbers or (options.words and words)))
 
 
 if __name__ == "__main__":
