@@ -7,14 +7,18 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from secant.nets.activations import Function
-from secant.nets.combinators import concat, residual, serial
-from secant.nets.images import average_pool, conv, global_average_pool, patches
-from secant.nets.layers import activation as activation_layer
-from secant.nets.layers import at_least_one, dense, flatten, identity, scalar
+from secant.nets.layers.activation import activation as activation_layer
+from secant.nets.layers.attention import attention
+from secant.nets.layers.checks import at_least_one
+from secant.nets.layers.combinators import concat, residual, serial
+from secant.nets.layers.conv import conv
+from secant.nets.layers.dense import dense
+from secant.nets.layers.norm import layer_norm
+from secant.nets.layers.pool import average_pool, global_average_pool
+from secant.nets.layers.shape import flatten, identity, scalar
+from secant.nets.layers.tokens import patches, positions
 from secant.nets.network import Network
-from secant.nets.norms import layer_norm
 from secant.nets.parametrization import Parametrization, parametrized
-from secant.nets.tokens import attention, positions
 
 Rule = str | Parametrization
 Rules = Rule | Sequence[Rule]

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +15,20 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from secant.core.device import to_device
 from secant.core.types import Params
 from secant.nets.activations import listening
-from secant.nets.records import BatchNorm, Layer
 
 Shape = tuple[int, ...]
 """The shape of an array; that of one sample has no axis for samples."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What a layer is, or a network made of layers: a small record of its choices.
+
+    Each kind is in a file of `secant.nets.layers`, with what draws its parameters and what it computes.
+    """
+
+    mixes_samples: ClassVar[bool] = False
+    """Whether an output of the layer depends on the other samples of its batch."""
 
 
 class FeatureMismatchError(ValueError):
@@ -110,7 +120,8 @@ class Network:
     @functools.cached_property
     def mixes_samples(self) -> bool:
         """Whether an output depends on the other samples of its batch: whether there is a `batch_norm` in it."""
-        return isinstance(self.layer, BatchNorm) or any(part.mixes_samples for part in self.parts)
+        own = self.layer is not None and self.layer.mixes_samples
+        return own or any(part.mixes_samples for part in self.parts)
 
     def output_shape(self, shape: Shape) -> Shape:
         """Shape of the outputs for inputs of shape `shape`, found without computing anything."""
@@ -154,6 +165,17 @@ class Network:
             + f" {error.given} features per sample where `params` takes {error.taken}. "
             "Pass x with the shape that `params` was drawn for, or draw `params` for inputs of this shape."
         )
+
+
+def fixed(name: str, function: Any, out: Any, layer: Layer, axes: int | None = None) -> Network:
+    """A layer without parameters; `out` is the shape of one output, given that of one sample."""
+    return Network(
+        lambda key, shape, dtype: ((), out(shape)),
+        lambda params, x: function(x),
+        name,
+        layer=layer,
+        axes=axes,
+    )
 
 
 def keys_of(key: PRNGKeyArray, count: int) -> list[PRNGKeyArray]:

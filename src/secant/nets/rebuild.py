@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from secant.nets.combinators import add, concat, multiply, residual, serial
-from secant.nets.images import conv
-from secant.nets.layers import dense
+from secant.nets.layers import Attention, Concat, Conv, Dense, Frozen, Positions, Product, Residual, Serial, Sum
+from secant.nets.layers.attention import attention
+from secant.nets.layers.combinators import add, concat, multiply, residual, serial
+from secant.nets.layers.conv import conv
+from secant.nets.layers.dense import dense
+from secant.nets.layers.tokens import positions
 from secant.nets.network import Network
 from secant.nets.parametrization import Parametrization, parametrized
-from secant.nets.records import Attention, Concat, Conv, Dense, Frozen, Positions, Product, Residual, Serial, Sum
-from secant.nets.tokens import attention, positions
 
 JOINS: dict[type, Any] = {Serial: serial, Residual: residual, Concat: concat, Sum: add, Product: multiply}
 PARAMETRIZED = (Dense, Conv, Attention, Positions)

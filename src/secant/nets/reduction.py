@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from secant.core.types import Params
+from secant.nets.layers import Dense, Serial
 from secant.nets.network import Network
-from secant.nets.records import Dense, Serial
 
 
 @dataclass(frozen=True, eq=False)

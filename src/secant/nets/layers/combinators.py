@@ -4,15 +4,40 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from secant.core.types import Params
-from secant.nets.layers import identity
-from secant.nets.network import Network, Shape, keys_of
-from secant.nets.records import Concat, Layer, Product, Residual, Serial, Sum
+from secant.nets.layers.shape import identity
+from secant.nets.network import Layer, Network, Shape, keys_of
+
+
+@dataclass(frozen=True)
+class Serial(Layer):
+    """One part after the other."""
+
+
+@dataclass(frozen=True)
+class Residual(Layer):
+    """A branch, the first part, beside a shortcut, the second."""
+
+
+@dataclass(frozen=True)
+class Concat(Layer):
+    """Branches side by side, over features."""
+
+
+@dataclass(frozen=True)
+class Sum(Layer):
+    """Branches added up."""
+
+
+@dataclass(frozen=True)
+class Product(Layer):
+    """Branches multiplied, entry by entry."""
 
 
 def _check(name: str, parts: tuple[Network, ...]) -> None:
@@ -95,15 +120,17 @@ def add(*branches: Network, name: str = "add") -> Network:
         (4, 8)
         ```
     """
-    return _together(name, branches, Sum(), jnp.add)
+    return _entry_by_entry(name, branches, Sum(), jnp.add)
 
 
 def multiply(*branches: Network, name: str = "multiply") -> Network:
     r"""Branches multiplied entry by entry, $x \mapsto f_1(x) \circ \dots \circ f_k(x)$, as in gated units."""
-    return _together(name, branches, Product(), jnp.multiply)
+    return _entry_by_entry(name, branches, Product(), jnp.multiply)
 
 
-def _together(name: str, branches: tuple[Network, ...], layer: Layer, join: Callable[[Array, Array], Array]) -> Network:
+def _entry_by_entry(
+    name: str, branches: tuple[Network, ...], layer: Layer, join: Callable[[Array, Array], Array]
+) -> Network:
     """Branches that give one shape, joined entry by entry."""
     _check(name, branches)
 

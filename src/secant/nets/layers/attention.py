@@ -1,8 +1,9 @@
-"""Layers for samples that are sequences of tokens, shape `(tokens, features)`."""
+"""Self-attention, for samples of shape `(tokens, features)`."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
@@ -10,13 +11,25 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from secant.core.types import Params
-from secant.nets import taps
-from secant.nets.layers import at_least_one, dense
-from secant.nets.network import FeatureMismatchError, Network, Shape, keys_of
+from secant.nets.layers.checks import at_least_one, one_of
+from secant.nets.layers.dense import dense
+from secant.nets.network import Layer, Network, Shape, keys_of
 from secant.nets.parametrization import Parametrization, parametrized
-from secant.nets.records import Attention, Positions
 
 ROLES = ("query", "key", "value", "output")
+"""The dense layers of an attention, by what they give."""
+
+
+@dataclass(frozen=True)
+class Attention(Layer):
+    """Several heads of attention; `features` of all heads together, None for as many as the input has."""
+
+    heads: int
+    features: int | None
+    parametrization: Parametrization
+    bias: bool
+    scores: Literal["softmax", "identity"] = "softmax"
+    scaling: Literal["root", "linear"] = "root"
 
 
 def attention(
@@ -48,9 +61,8 @@ def attention(
         A layer with `params = {"query": ..., "key": ..., "value": ..., "output": ...}`, each those of a dense layer.
     """
     at_least_one("attention", heads=heads)
-    for option, value, known in (("scores", scores, ("softmax", "identity")), ("scaling", scaling, ("root", "linear"))):
-        if value not in known:
-            raise ValueError(f"attention: `{option}` must be {known[0]!r} or {known[1]!r}, got {value!r}.")
+    one_of("attention", "scores", scores, ("softmax", "identity"))
+    one_of("attention", "scaling", scaling, ("root", "linear"))
     rule = parametrized(parametrization)
 
     def layer(size: int) -> Network:
@@ -82,19 +94,3 @@ def attention(
         return layer(x.shape[-1]).run(params["output"], mixed.reshape(n, tokens, -1))
 
     return Network(new, run, "attention", layer=Attention(heads, features, rule, bias, scores, scaling), axes=2)
-
-
-def positions(parametrization: str | Parametrization = "ntk") -> Network:
-    r"""Adds a trained table, one vector a token, $x_t \mapsto x_t + s_b\, b_t$, drawn as a bias is."""
-    rule = parametrized(parametrization)
-
-    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
-        return {"table": rule.bias(shape[-1], shape[-1]).sample(key, shape, dtype)}, shape
-
-    def run(params: Params, x: Array) -> Array:
-        table = params["table"]
-        if table.shape != x.shape[1:]:
-            raise FeatureMismatchError("positions", math.prod(x.shape[1:]), table.size)
-        return taps.shift(table, x, rule.bias(x.shape[-1], x.shape[-1]).scale)
-
-    return Network(new, run, "positions", layer=Positions(rule))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +14,42 @@ from jaxtyping import Array, PRNGKeyArray
 from secant.core.arguments import at_least_zero, is_traced
 from secant.core.types import Params
 from secant.nets import taps
-from secant.nets.layers import at_least_one
-from secant.nets.network import FeatureMismatchError, Network, Shape
-from secant.nets.records import BatchNorm, GroupNorm, Layer, LayerNorm
+from secant.nets.layers.checks import at_least_one, one_of
+from secant.nets.network import FeatureMismatchError, Layer, Network, Shape
 
 Over = Literal["features", "sample"]
+OVER = ("features", "sample")
+
+
+@dataclass(frozen=True)
+class LayerNorm(Layer):
+    """Entries of mean 0 and variance 1, over the features of a position or over the whole sample."""
+
+    over: Over
+    gain: bool
+    shift: bool
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class GroupNorm(Layer):
+    """A layer norm of equal groups of features, at every position alone or over all positions of the sample."""
+
+    groups: int
+    over: Over
+    gain: bool
+    shift: bool
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class BatchNorm(Layer):
+    """Features of mean 0 and variance 1 over the batch: the one layer that mixes samples."""
+
+    mixes_samples: ClassVar[bool] = True
+    gain: bool
+    shift: bool
+    epsilon: float
 
 
 def layer_norm(*, over: Over = "features", gain: bool = True, shift: bool = True, epsilon: float = 1e-6) -> Network:
@@ -31,7 +63,7 @@ def layer_norm(*, over: Over = "features", gain: bool = True, shift: bool = True
         epsilon: added to the variance. With 0 the layer does not see the scale of what it is given, and entries that
             are all equal have no image: they are refused, in compiled code NaN.
     """
-    _known("layer_norm", over)
+    one_of("layer_norm", "over", over, OVER)
 
     def normalise(x: Array) -> Array:
         axes = (-1,) if over == "features" else tuple(range(1, x.ndim))
@@ -68,7 +100,7 @@ def group_norm(
         ```
     """
     at_least_one("group_norm", groups=groups)
-    _known("group_norm", over)
+    one_of("group_norm", "over", over, OVER)
 
     def normalise(x: Array) -> Array:
         if x.shape[-1] % groups or x.shape[-1] == groups:
@@ -103,11 +135,6 @@ def batch_norm(*, gain: bool = True, shift: bool = True, epsilon: float = 1e-6) 
         return _standard("batch_norm", x, tuple(range(x.ndim - 1)), epsilon)
 
     return _norm("batch_norm", normalise, BatchNorm(gain, shift, at_least_zero("batch_norm", "epsilon", epsilon)))
-
-
-def _known(name: str, over: str) -> None:
-    if over not in ("features", "sample"):
-        raise ValueError(f"{name}: `over` must be 'features' or 'sample', got {over!r}.")
 
 
 def _standard(name: str, x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
@@ -147,5 +174,4 @@ def _norm(name: str, normalise: Any, record: LayerNorm | GroupNorm | BatchNorm) 
                 z = use(params[part], z)
         return z
 
-    layer: Layer = record
-    return Network(new, run, name, layer=layer)
+    return Network(new, run, name, layer=record)
