@@ -103,8 +103,8 @@ LIBRARY = [
         ("bend = first * ddz[i] + second * np.outer", "bend = first * ddz[i] - second * np.outer", "thesis/eq-2.13"),
     ),
     *_in(
-        "nets/tokens.py",
-        "nets/test_layers.py",
+        "nets/layers/attention.py",
+        "nets/layers/test_attention.py",
         ("(math.sqrt(size) if scaling", "(size if scaling", ""),
     ),
     *_in(
@@ -121,8 +121,8 @@ LIBRARY = [
         ("0.75 * (s2 / s1) ** 2", "0.75 * (s2 / s1)", ""),
     ),
     *_in(
-        "kernels/arc.py",
-        "kernels/test_network.py",
+        "kernels/arc_cosine.py",
+        "kernels/layers/test_activation.py",
         ("jnp.where(acute, gap, 1.0) - (s - angle", "jnp.where(acute, gap, 1.0) + (s - angle", "book/sec-9.4"),
         (
             "return bent, jnp.where(acute, 1 - angle, angle)",
@@ -132,26 +132,30 @@ LIBRARY = [
         ("return sine * evaluated(", "return 2 * sine * evaluated(", ""),
     ),
     *_in(
-        "kernels/angles.py",
-        "kernels/test_angles.py",
+        "kernels/pairs/angle_series.py",
+        "kernels/pairs/test_angle_series.py",
         ("2 * place * last - before", "2 * place * last + before", ""),
         ("keep([2 * angle_of(gap) - 1])", "keep([angle_of(gap)])", ""),
     ),
     *_in(
-        "kernels/one_pass.py",
-        "kernels/test_one_pass.py",
+        "kernels/layers/gpu.py",
+        "kernels/layers/test_gpu.py",
         ("bend.even * (sine + cosine * on_both)", "bend.even * (sine - cosine * on_both)", ""),
         ("link = _as_number(below != 0)", "link = _as_number(below >= 0)", ""),
         ("(other > 0))]", "(other >= 0))]", ""),
     ),
     *_in(
-        "kernels/rules.py",
-        "kernels/test_network.py",
+        "kernels/layers/weights.py",
+        "kernels/layers/test_activation.py",
         (
             "ntk = made.trained * signal.covariance + made.shifts",
             "ntk = made.trained * signal.covariance - made.shifts",
             "",
         ),
+    ),
+    *_in(
+        "kernels/layers/activation.py",
+        "kernels/layers/test_activation.py",
         ("(odd - even + 2 * even * on_both)", "(odd - even + even * on_both)", "book/sec-9.4"),
     ),
     *_in(
@@ -173,8 +177,8 @@ LIBRARY = [
         ("np.where(ends, np.where(rises, np.inf, 0.0), K)", "np.where(ends, np.where(rises, 0.0, np.inf), K)", ""),
     ),
     *_in(
-        "nets/images.py",
-        "nets/test_layers.py",
+        "nets/layers/pool.py",
+        "nets/layers/test_pool.py",
         ("return sums / math.prod(window)", "return sums", ""),
     ),
     *_in(

@@ -55,8 +55,8 @@ NORMALISATION = [
         ("return 2 * (self.spectrum - self", "return (self.spectrum - self", "book/thm-13.4.6"),
     ),
     *_in(
-        "nets/norms.py",
-        "nets/test_norms.py",
+        "nets/layers/norm.py",
+        "nets/layers/test_norm.py",
         ('axes = (-1,) if over == "features" else (*range(1, x.ndim - 1), -1)', "axes = (-1,)", ""),
         ("x, tuple(range(x.ndim - 1)), epsilon", "x, (0,), epsilon", ""),
         (
@@ -68,8 +68,12 @@ NORMALISATION = [
     ),
     *_in(
         "nets/invariant.py",
-        "nets/test_norms.py",
+        "nets/test_invariant.py",
         ("gain and index < len(sizes) - 1", "gain", ""),
+    ),
+    *_in(
+        "nets/layers/frozen.py",
+        "nets/layers/test_frozen.py",
         ("jax.random.key(seed), shape", "jax.random.key(0), shape", ""),
     ),
     *_in(

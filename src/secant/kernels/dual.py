@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.polynomial import hermite_e, polynomial
 
-from secant.kernels.arc import arcsine, root
+from secant.kernels.arc_cosine import arcsine, root
 from secant.nets.activations import Function, Nonlinearity, named
 
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from secant.kernels.network import Only, kernel
+from secant.kernels.infinite_width import Only, kernel
 from secant.kernels.predict import cholesky
 from secant.nets import Network, Parametrization, mlp
 

@@ -19,12 +19,12 @@ from jaxtyping import Array, Float
 
 from secant.core.arguments import positive, whole
 from secant.core.device import jit, to_device
-from secant.kernels.network import checked_inputs, kernel
+from secant.kernels.infinite_width import checked_inputs, kernel
+from secant.kernels.layers import rule_of
 from secant.kernels.predict import log_evidence
 from secant.nets.network import Network
 from secant.nets.parametrization import Parametrization
 from secant.nets.rebuild import PARAMETRIZED, with_parametrizations
-from secant.nets.records import Attention, Positions
 
 SMALLEST = 1e-6
 """The least variance to begin with, in place of none: its logarithm is what moves."""
@@ -150,7 +150,7 @@ def fit_variances(
 def _weighted(net: Network) -> list[Any]:
     """Records of the layers that mix features, in order."""
     if isinstance(net.layer, PARAMETRIZED):
-        return [] if isinstance(net.layer, Positions) else [net.layer]
+        return [net.layer] if rule_of(net.layer).weights else []
     return [layer for part in net.parts for layer in _weighted(part)]
 
 
@@ -160,7 +160,7 @@ def _with_tables(net: Network, rules: list[Parametrization]) -> list[Parametriza
 
     def walk(net: Network) -> list[Parametrization]:
         if isinstance(net.layer, PARAMETRIZED):
-            return [net.layer.parametrization if isinstance(net.layer, Positions) else next(left)]
+            return [next(left) if rule_of(net.layer).weights else net.layer.parametrization]
         return [rule for part in net.parts for rule in walk(part)]
 
     return walk(net)
@@ -172,7 +172,7 @@ def _laid_out(layers: list[Any], tied: bool, fit_noise: bool) -> _Layout:
     groups = [layers] if tied else [[layer] for layer in layers]
     slots: list[int] = []
     for index, layer in enumerate(layers):
-        slots += [0 if tied else index] * (4 if isinstance(layer, Attention) else 1)
+        slots += [0 if tied else index] * rule_of(layer).weights
     weights: list[int] = []
     biases: list[int | None] = []
     names: list[str] = []

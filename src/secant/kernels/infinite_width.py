@@ -15,25 +15,12 @@ from jaxtyping import Array, Float
 from secant.core.arguments import whole
 from secant.core.cores import threads
 from secant.core.device import is_tracing, to_device
-from secant.kernels.blocks import How, compiled, compiled_shared
-from secant.kernels.passes import is_finite
-from secant.kernels.plan import planned
-from secant.kernels.threads import by_threads
+from secant.kernels.pairs.blocks import How, block_size, compiled, compiled_shared, is_finite
+from secant.kernels.pairs.cpu import by_threads
+from secant.kernels.propagation.needs import planned
 from secant.nets.network import Network
 
 Only = Literal["nngp", "ntk"]
-
-ARRAYS = 10
-"""Arrays of the size of a block that a walk through a network holds at once, at most."""
-
-CACHE = {"cpu": 2**18, "gpu": 2**26}
-"""Bytes of one array of a block, by the kind of device: what stays in a core's cache, or what fills a GPU."""
-
-VECTORS = 2**20
-"""The same on a processor where samples have no positions: most of the time goes into products, of large blocks."""
-
-GROUP = 64
-"""Pairs of images that a GPU takes at a time."""
 
 FEW = 2**16
 """Covariances in all up to which compiling takes far longer than computing."""
@@ -168,24 +155,3 @@ def _check_finite(net: Network, found: Kernel) -> None:
             f"kernel: the {name} of {net.name} is not finite: signals grow beyond the largest number, or the mean of "
             "an activation over a Gaussian does not exist. Use smaller inputs or variances, or another activation."
         )
-
-
-def block_size(x: Array, listed: bool, memory: int | None, threaded: bool = False) -> int:
-    """Samples to a side of a block, of which several threads may each have one, or pairs in a list."""
-    positions = math.prod(x.shape[1:-1])
-    pair = positions ** (2 if listed else 1) * x.dtype.itemsize
-    budget = CACHE.get(jax.default_backend(), 2**28) * (4 if listed else 1)
-    if threaded and x.ndim == 2:
-        budget = VECTORS
-    if memory is not None:
-        if memory < ARRAYS * pair:
-            raise ValueError(
-                f"kernel: `memory` of {memory:,} bytes is too small for one pair of samples, which takes "
-                f"{ARRAYS * pair:,}."
-            )
-        budget = min(budget, memory // ARRAYS) if jax.default_backend() == "cpu" else memory // ARRAYS
-    pairs = max(1, budget // pair)
-    if not listed:
-        return max(1, math.isqrt(pairs))
-    # Groups of threads on a GPU take so many pairs at a time.
-    return pairs - pairs % GROUP if jax.default_backend() == "gpu" and pairs > GROUP else pairs

@@ -15,7 +15,7 @@ import numpy as np
 from secant.core.arguments import whole
 from secant.core.files import replace
 from secant.core.progress import Progress, resolve
-from secant.kernels.network import Only, kernel
+from secant.kernels.infinite_width import Only, kernel
 from secant.nets.activations import Nonlinearity
 from secant.nets.network import Network
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, ArrayLike, Float
 from scipy import linalg
 
 from secant.core.device import to_device
-from secant.kernels.network import Kernel
+from secant.kernels.infinite_width import Kernel
 
 
 class SingularKernelError(ValueError):

@@ -15,9 +15,9 @@ from jaxtyping import Array
 from secant.core.device import jit
 from secant.kernels.criticality import CriticalPoint, critical_points, next_variance, susceptibilities
 from secant.nets.activations import Function
+from secant.nets.layers import Activation, Conv, Dense, Layer
 from secant.nets.network import Network
 from secant.nets.parametrization import Parametrization
-from secant.nets.records import Activation, Conv, Dense, Layer
 
 LAYERS = 2_000
 """Through which variances are followed to their fixed point."""

@@ -21,8 +21,9 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array
 
-from secant.kernels.arc import arc, coefficients, evaluated, gap_of
-from secant.kernels.sums import cell_means, window_sums
+from secant.kernels.arc_cosine import arc, coefficients, evaluated, gap_of
+from secant.kernels.layers.windows import cell_means, window_sums
+from secant.kernels.propagation.signal import Signal
 
 LANES = (128, 64, 32)
 """Pairs of images to a group of threads, the first that divides their number."""
@@ -55,6 +56,12 @@ def on_gpu() -> bool:
         return False
     capability = getattr(jax.devices()[0], "compute_capability", "")
     return "NVIDIA" in jax.devices()[0].device_kind and float(capability or 0) >= 8
+
+
+def sizes_of(signal: Signal) -> tuple[Array, Array]:
+    """Standard deviations of the first and of the second images of listed pairs, shape `(*positions, pairs)`."""
+    first, second = (size.reshape(*signal.positions, size.shape[-1]) for size in signal.sizes)
+    return first, second
 
 
 def bent_windows(

@@ -1,63 +1,86 @@
-"""Rules of two layers at once, where one pass over memory does for both."""
+"""Pools of infinite width: means over pairs of positions."""
 
 from __future__ import annotations
 
-import math
+import functools
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array
 
-from secant.kernels import one_pass
-from secant.kernels.passes import Inputs, Pass
-from secant.kernels.plan import Path
-from secant.kernels.rules import Signals, bend_of, constants
-from secant.kernels.signal import Signal
-from secant.nets.network import Network
-from secant.nets.records import Activation, AveragePool, Conv
+from secant.kernels.layers import gpu
+from secant.kernels.layers.activation import bend_on_a_gpu
+from secant.kernels.layers.registry import applied, rule
+from secant.kernels.layers.windows import cell_means, padded, slices
+from secant.kernels.propagation.place import Need, Place
+from secant.kernels.propagation.signal import Signal, Signals
+from secant.nets.layers import AveragePool, GlobalAveragePool
 
 
-def two_layers(nets: Sequence[Network], at: Inputs | Signals, on: Pass, paths: Sequence[Path]) -> Signals | None:
-    """What is behind an activation and the layer that reads it, or None where each goes by its own rule."""
-    if on.own or not on.listed or isinstance(at, Inputs) or len(nets) < 2 or len(at) != 1:
+def over_windows(layer: AveragePool, signals: Signals, place: Place) -> Signals:
+    """Means over windows, of each input by itself."""
+    found = []
+    for number, signal in enumerate(signal.mixed() for signal in signals):
+        axes = len(signal.positions)
+
+        def means(pairs: Any, axes: int = axes) -> Any:
+            if pairs is None:
+                return None
+            if _side_by_side(layer):
+                return cell_means(pairs, layer.window * 2)
+            for axis, side in itertools.product(range(axes), range(2)):
+                at, window, step = axis + side * axes, layer.window[axis], layer.strides[axis]
+                pairs = padded(pairs, (at,), window, step, layer.padding)
+                places = (pairs.shape[at] - window) // step + 1
+                cut = [
+                    pairs[slices(pairs.ndim, (at,), slice(start, start + (places - 1) * step + 1, step))]
+                    for start in range(window)
+                ]
+                pairs = functools.reduce(jnp.add, cut) / window
+            return pairs
+
+        cov = means(signal.covariance)
+        pooled = signal.with_(cov=cov, ntk=means(signal.ntk), sizes=None, positions=cov.shape[:axes])
+        found.append(place.sized(pooled, number))
+    return tuple(found)
+
+
+def over_all(layer: GlobalAveragePool, signals: Signals, place: Place) -> Signals:
+    """The mean over all positions."""
+    return tuple(_pooled(signal, place, number) for number, signal in enumerate(signals))
+
+
+def _pooled(signal: Signal, place: Place, number: int) -> Signal:
+    if not signal.positions:
+        return signal
+    signal = signal.mixed()
+    axes = tuple(range(2 * len(signal.positions)))
+    ntk = None if signal.ntk is None else jnp.mean(signal.ntk, axes)
+    cov = jnp.mean(signal.covariance, axes)
+    return place.sized(signal.with_(cov=cov, ntk=ntk, sizes=None, positions=(), full=False), number)
+
+
+def _side_by_side(layer: AveragePool) -> bool:
+    """Whether the windows lie side by side, each position in one of them or in none."""
+    return layer.padding == "VALID" and layer.window == layer.strides
+
+
+def behind_activation(activation: Any, layer: AveragePool, signal: Signal, places: Sequence[Place]) -> Signal | None:
+    """Behind an activation with a bend and a pool, in one pass over the memory of a GPU."""
+    bend = bend_on_a_gpu(activation, signal)
+    if bend is None or not _side_by_side(layer):
         return None
-    layer, reader, (signal,) = nets[0].layer, nets[1].layer, at
-    slope = bend_of(layer.function) if isinstance(layer, Activation) else None
-    if slope is None or not signal.gaussian or signal.gains is not None or signal.cov is None or not signal.full:
-        return None
-    if not one_pass.can_take(signal.cov):
-        return None
-    bend = one_pass.Bend(((1 + slope) / 2) ** 2, ((1 - slope) / 2) ** 2)
-    if isinstance(reader, Conv) and (reader.window, reader.strides, reader.padding) == (one_pass.WINDOW, 1, "SAME"):
-        return (_convolved(bend, reader, signal, on, paths),)
-    if isinstance(reader, AveragePool) and reader.padding == "VALID" and reader.window == reader.strides:
-        return (_pooled(bend, reader, signal, on, paths),)
-    return None
-
-
-def _sizes(signal: Signal, on: Pass, path: Path) -> tuple[Array, Array]:
-    """Sizes in front of the activation, shape `(*positions, pairs)`; those behind it nobody asks for."""
-    if on.plan.after[path].sizes:
-        on.next_sizes(signal)
-    first, second = (size.reshape(*signal.positions, size.shape[-1]) for size in signal.sizes)
-    return first, second
-
-
-def _convolved(bend: one_pass.Bend, layer: Conv, signal: Signal, on: Pass, paths: Sequence[Path]) -> Signal:
-    size = math.prod(layer.window)
-    fans = (size * signal.features, layer.channels)
-    made = constants(layer.parametrization, layer.bias, fans, on, paths[1], last=layer.last, inputs=False)
-    ntk = None if signal.multiple is not None else signal.ntk
-    ours = [made.weights / size, made.biases, made.passed / size, made.trained / size, made.shifts]
-    numbers = jnp.stack([jnp.asarray(n, signal.cov.dtype) for n in (*ours, *(signal.multiple or (0.0, 0.0)))])
-    sizes = _sizes(signal, on, paths[0])
-    cov, ntk = one_pass.bent_windows(bend, signal.cov, ntk, sizes, numbers, only_cov=not on.ntk)
-    moved = signal.with_(cov=cov, ntk=ntk, sizes=None, features=layer.channels, gaussian=True, centred=True, fresh=True)
-    return on.sized(moved, paths[1])
-
-
-def _pooled(bend: one_pass.Bend, layer: AveragePool, signal: Signal, on: Pass, paths: Sequence[Path]) -> Signal:
     down, across = layer.window
-    cov, ntk = one_pass.bent_cells(bend, (down, across), signal.cov, signal.ntk, _sizes(signal, on, paths[0]))
+    cov, ntk = gpu.bent_cells(bend, (down, across), signal.cov, signal.ntk, gpu.sizes_of(signal))
     behind = signal.with_(cov=cov, ntk=ntk, sizes=None, positions=cov.shape[:2], gaussian=False, centred=False)
-    return on.sized(behind, paths[1])
+    return places[1].sized(behind)
+
+
+def needs(layer: AveragePool | GlobalAveragePool, after: Need) -> Need:
+    """All pairs of positions, which are mixed here."""
+    return Need(True, after.sizes, after.sizes)
+
+
+rule(AveragePool, over_windows, behind_inputs=applied, behind_activation=behind_activation, needs=needs)
+rule(GlobalAveragePool, over_all, behind_inputs=applied, needs=needs)

@@ -19,17 +19,17 @@ import numpy as np
 from jaxtyping import Array
 from numpy.polynomial import chebyshev
 
-from secant.kernels.arc import angle_of
-from secant.kernels.blocks import How, compiled
-from secant.kernels.rules import bend_of
+from secant.kernels.arc_cosine import angle_of
+from secant.kernels.layers import rule_of
+from secant.kernels.pairs.blocks import How, compiled
+from secant.nets.layers import Activation, Concat, Residual, Serial, Sum
 from secant.nets.network import Network
-from secant.nets.records import Activation, Concat, Dense, Flatten, Identity, Residual, Scalar, Serial, Sum
 
 NODES = 96
 """Angles at which kernels are computed; a series that needs more than half as many terms is not trusted."""
 
-LINEAR = (Concat, Flatten, Identity, Residual, Scalar, Serial, Sum)
-"""What is homogeneous if its parts are."""
+LINEAR = (Concat, Residual, Serial, Sum)
+"""Combinators that are homogeneous if their parts are."""
 
 FEWEST = 2
 """Activations from which on a series is used."""
@@ -44,12 +44,9 @@ class Curve(NamedTuple):
 
 def is_homogeneous(net: Network) -> bool:
     """Whether a network is known to be homogeneous in its inputs, which are vectors."""
-    layer = net.layer
-    if isinstance(layer, Dense):
-        return not layer.bias
-    if isinstance(layer, Activation):
-        return layer.activation == "identity" or bend_of(layer.function) is not None
-    return isinstance(layer, LINEAR) and all(is_homogeneous(part) for part in net.parts)
+    if isinstance(net.layer, LINEAR):
+        return all(is_homogeneous(part) for part in net.parts)
+    return rule_of(net.layer).homogeneous(net.layer)
 
 
 def bends(net: Network) -> int:

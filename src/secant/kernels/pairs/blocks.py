@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -12,11 +13,24 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array
 
 from secant.core.device import jit
-from secant.kernels.arc import root
-from secant.kernels.passes import Inputs, Pass, unit
-from secant.kernels.plan import planned
-from secant.kernels.walk import outputs, walk
+from secant.kernels.arc_cosine import root
+from secant.kernels.propagation.forward import forward, outputs
+from secant.kernels.propagation.inputs import Inputs, unit
+from secant.kernels.propagation.needs import planned
+from secant.kernels.propagation.place import Pass, Sizes, never
 from secant.nets.network import Network
+
+ARRAYS = 10
+"""Arrays of the size of a block that a pass through a network holds at once, at most."""
+
+CACHE = {"cpu": 2**18, "gpu": 2**26}
+"""Bytes of one array of a block, by the kind of device: what stays in a core's cache, or what fills a GPU."""
+
+VECTORS = 2**20
+"""The same on a processor where samples have no positions: most of the time goes into products, of large blocks."""
+
+GROUP = 64
+"""Pairs of images that a GPU takes at a time."""
 
 
 class How(NamedTuple):
@@ -41,26 +55,47 @@ class How(NamedTuple):
     held: bool = False
 
 
+def block_size(x: Array, listed: bool, memory: int | None, threaded: bool = False) -> int:
+    """Samples to a side of a block, of which several threads may each have one, or pairs in a list."""
+    positions = math.prod(x.shape[1:-1])
+    pair = positions ** (2 if listed else 1) * x.dtype.itemsize
+    budget = CACHE.get(jax.default_backend(), 2**28) * (4 if listed else 1)
+    if threaded and x.ndim == 2:
+        budget = VECTORS
+    if memory is not None:
+        if memory < ARRAYS * pair:
+            raise ValueError(
+                f"kernel: `memory` of {memory:,} bytes is too small for one pair of samples, which takes "
+                f"{ARRAYS * pair:,}."
+            )
+        budget = min(budget, memory // ARRAYS) if jax.default_backend() == "cpu" else memory // ARRAYS
+    pairs = max(1, budget // pair)
+    if not listed:
+        return max(1, math.isqrt(pairs))
+    # Groups of threads on a GPU take so many pairs at a time.
+    return pairs - pairs % GROUP if jax.default_backend() == "gpu" and pairs > GROUP else pairs
+
+
 @functools.lru_cache(maxsize=64)
 def compiled(how: How, few: bool = False) -> Any:
     """A function of two sets of samples and of variances; for `few` pairs it is compiled quickly."""
     return jit(functools.partial(_by_lists if how.listed else _by_blocks, how), quick=few)
 
 
-def sizes_of(how: How, x: Array, variances: Any, block: int | None = None) -> list[Array]:
-    """Standard deviations of the signals behind every layer that needs them, each of shape `(*positions, n)`."""
+def sizes_of(how: How, x: Array, variances: Any, block: int | None = None) -> Sizes:
+    """Standard deviations of the signals behind every layer where they are needed."""
 
-    def some(x: Array) -> list[Array]:
-        alone = Pass(planned(how.net), own=True, listed=True, ntk=False, nodes=how.nodes, variances=variances)
-        alone.never = never(x) if how.held else None
-        walk(how.net, Inputs(x, x), alone)
-        return alone.found
+    def some(x: Array) -> Sizes:
+        kept = never(x) if how.held else None
+        alone = Pass(planned(how.net), "self", ntk=False, nodes=how.nodes, variances=variances, never=kept)
+        return forward(how.net, Inputs(x, x), alone).sizes
 
     if block is None or block >= len(x):
         return some(x)
     blocks = _cut(x, block)
     found = jax.lax.map(some, blocks)
-    return [jnp.moveaxis(part, 0, -2).reshape(*part.shape[1:-1], -1)[..., : len(x)] for part in found]
+    together = lambda part: jnp.moveaxis(part, 0, -2).reshape(*part.shape[1:-1], -1)[..., : len(x)]  # noqa: E731
+    return jax.tree.map(together, found)
 
 
 def _cut(x: Array, block: int) -> Array:
@@ -70,18 +105,13 @@ def _cut(x: Array, block: int) -> Array:
     return filled.reshape(-1, block, *x.shape[1:])
 
 
-def pairs_of(how: How, inputs: Inputs, sizes: Any, variances: Any) -> tuple[Array, Array | None, Array]:
+def pairs_of(how: How, inputs: Inputs, sizes: tuple[Sizes, Sizes], variances: Any) -> tuple[Array, Array | None, Array]:
     """Kernels of a block, and the largest error of a quadrature."""
-    on = Pass(planned(how.net), False, how.listed, how.ntk, how.nodes, variances, sizes)
-    on.never = never(inputs.first) if how.held else None
-    found = outputs(how.net, walk(how.net, inputs, on))
-    error = functools.reduce(jnp.maximum, on.errors, jnp.zeros((), inputs.first.dtype))
-    return found.covariance, found.ntk, error
-
-
-def never(x: Array) -> Array:
-    """A truth value that is false, and that the compiler does not know."""
-    return jnp.isnan(jnp.ravel(x)[0])
+    kept = never(inputs.first) if how.held else None
+    on = Pass(planned(how.net), "list" if how.listed else "grid", how.ntk, how.nodes, variances, sizes, kept)
+    found = outputs(how.net, forward(how.net, inputs, on).signals)
+    none = jnp.zeros((), inputs.first.dtype)
+    return found.covariance, found.ntk, none if found.error is None else jnp.maximum(none, found.error)
 
 
 def sides_of(
@@ -95,8 +125,8 @@ def sides_of(
     block = -(-longest // -(-longest // how.block))  # blocks of nearly equal size
     sides = []
     for x in (x1,) if how.symmetric else (x1, x2):
-        sizes = sizes_of(how, x, variances) if sized else []
-        sizes = [jnp.moveaxis(_cut(jnp.moveaxis(s, -1, 0), block), 1, -1) for s in sizes]
+        sizes = sizes_of(how, x, variances) if sized else Sizes()
+        sizes = jax.tree.map(lambda s: jnp.moveaxis(_cut(jnp.moveaxis(s, -1, 0), block), 1, -1), sizes)
         # Vectors are divided by their lengths here, and not again with every block of others.
         own = _cut(root(jnp.mean(x**2, -1)), block) if x.ndim == 2 else None
         sides.append((_cut(unit(x) if divided and x.ndim == 2 else x, block), own, sizes))
@@ -212,8 +242,9 @@ def _by_lists(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any,
 
     def some(at: tuple[Array, Array]) -> Any:
         i, j = at
-        sizes = [part[..., i] for part in sizes1], [part[..., j] for part in sizes2]
-        return pairs_of(how, Inputs(x1[i], x2[j]), sizes, variances)
+        first = jax.tree.map(lambda part: part[..., i], sizes1)
+        second = jax.tree.map(lambda part: part[..., j], sizes2)
+        return pairs_of(how, Inputs(x1[i], x2[j]), (first, second), variances)
 
     nngp, tangents, errors = jax.lax.map(some, (_cut(jnp.asarray(rows), block), _cut(jnp.asarray(columns), block)))
 
@@ -225,3 +256,12 @@ def _by_lists(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any,
         return whole.at[columns, rows].set(listed) if how.symmetric else whole
 
     return assembled(nngp), assembled(tangents), jnp.max(errors)
+
+
+def is_finite(values: Any) -> bool:
+    """Whether all are numbers."""
+    if jax.default_backend() != "cpu":
+        return bool(jnp.isfinite(values).all())
+    with np.errstate(all="ignore"):
+        # A sum costs a quarter of looking at every number, and says the same unless it grows beyond the largest one.
+        return bool(np.isfinite(np.asarray(values).sum())) or bool(np.isfinite(np.asarray(values)).all())

@@ -6,6 +6,7 @@ import collections
 import functools
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -15,11 +16,12 @@ from jaxtyping import Array
 from threadpoolctl import ThreadpoolController
 
 from secant.core.device import jit
-from secant.kernels.angles import Curve, along, curve
-from secant.kernels.arc import gap_of_products
-from secant.kernels.blocks import How, all_pairs, never, pair, sides_of
-from secant.kernels.passes import held, is_finite, unit
-from secant.kernels.plan import planned
+from secant.kernels.arc_cosine import gap_of_products
+from secant.kernels.pairs.angle_series import Curve, along, curve
+from secant.kernels.pairs.blocks import How, all_pairs, is_finite, pair, sides_of
+from secant.kernels.propagation.inputs import unit
+from secant.kernels.propagation.needs import planned
+from secant.kernels.propagation.place import held, never
 
 
 @functools.lru_cache(maxsize=64)
@@ -29,8 +31,8 @@ def _compiled_parts(how: How, series: Curve | None) -> tuple[Any, Any, dict[Any,
     def cut(x1: Array, x2: Array, variances: Any) -> list[list[Any]]:
         *sides, _ = sides_of(how, x1, x2, variances, sized=series is None, divided=False)
         sides = sides[:1] if how.symmetric else sides
-        if x1.ndim == 2 and sides[0][2]:  # few large arguments are handed over sooner than many small ones
-            sides = [(x, own, [jnp.stack(sizes, 1)]) for x, own, sizes in sides]
+        if x1.ndim == 2 and sides[0][2].owners:  # few large arguments are handed over sooner than many small ones
+            sides = [(x, own, replace(sizes, arrays=jnp.stack(sizes.arrays, 1))) for x, own, sizes in sides]
         found = [[jax.tree.map(lambda part, i=i: part[i], side) for i in range(len(side[0]))] for side in sides]
         if x1.ndim > 2 or is_plain(how, series):
             return found
@@ -40,7 +42,8 @@ def _compiled_parts(how: How, series: Curve | None) -> tuple[Any, Any, dict[Any,
     def between(first: Any, second: Any, same: Array, variances: Any, products: Array | None) -> Any:
         (xa, ra, sa), (xb, rb, sb) = first, second
         if series is None or products is None:
-            sa, sb = (list(sizes[0]) if xa.ndim == 2 and sizes else sizes for sizes in (sa, sb))
+            if xa.ndim == 2:
+                sa, sb = (replace(sizes, arrays=tuple(sizes.arrays)) for sizes in (sa, sb))
             return pair(how, (xa, ra, sa), (xb, rb, sb), same, variances, products)
         none = (ra == 0)[:, None] | (rb == 0)
         none = none | (jnp.eye(len(xa), dtype=bool) & same) if how.symmetric else none

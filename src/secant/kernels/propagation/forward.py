@@ -1,94 +1,122 @@
-"""A walk through a network: every layer by the rule of its record."""
+"""Signals go forward through a network, every layer by the rule of its record."""
 
 from __future__ import annotations
 
-from secant.kernels import places, rules
-from secant.kernels.passes import Inputs, Pass
-from secant.kernels.plan import BRANCHING, Path
-from secant.kernels.rules import Signals, written
-from secant.kernels.signal import Signal
-from secant.kernels.together import two_layers
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from jaxtyping import Array
+
+from secant.kernels.arc_cosine import root
+from secant.kernels.layers import JOINS, RULES, rule_of
+from secant.kernels.propagation.inputs import Inputs, signal_of
+from secant.kernels.propagation.place import Pass, Path, Place, Sizes
+from secant.kernels.propagation.signal import Signal, Signals, same_positions
+from secant.nets.layers import Serial
 from secant.nets.network import Network
-from secant.nets.records import (
-    Activation,
-    AveragePool,
-    Conv,
-    Dense,
-    Flatten,
-    GlobalAveragePool,
-    Identity,
-    Layer,
-    LayerNorm,
-    Patches,
-    Serial,
-)
-
-RULES = rules.RULES | places.RULES
-
-UNTRAINED = (Activation, AveragePool, Flatten, GlobalAveragePool, Identity, Patches)
-"""Layers that are simply applied to inputs which no weights have met."""
 
 
-def walk(net: Network, at: Inputs | Signals, on: Pass, path: Path = ()) -> Inputs | Signals:
-    """What is behind a network, given what is before it."""
-    layer = net.layer
-    if isinstance(layer, Serial):
-        index = 0
-        while index < len(net.parts):
-            both = two_layers(net.parts[index : index + 2], at, on, [(*path, index), (*path, index + 1)])
-            at = walk(net.parts[index], at, on, (*path, index)) if both is None else both
-            index += 1 if both is None else 2
-        return at
-    if on.own and not on.plan.before[path].sizes:
-        return ()  # nobody asks for the sizes of what follows
-    if isinstance(layer, BRANCHING):
-        return _joined(net, at, on, path)
-    if type(layer) not in RULES:
-        what = f"the layer `{net.name}`" if layer is None else f"a layer of kind {type(layer).__name__}"
+class Behind(NamedTuple):
+    """What is behind a network.
+
+    Attributes:
+        signals: the signals, or inputs that still no weights have met.
+        sizes: those of the signals on the way that were needed, if this pass had to find them.
+    """
+
+    signals: Inputs | Signals
+    sizes: Sizes = Sizes()
+
+
+def forward(net: Network, at: Inputs | Signals, on: Pass, path: Path = ()) -> Behind:
+    """What is behind a network, given what is in front of it."""
+    place = Place(path, on)
+    if isinstance(net.layer, Serial):
+        return _through_parts(net, at, on, path)
+    if place.alone and not on.plan.before[path].sizes:
+        return Behind(())  # nobody asks for the sizes of what follows
+    if type(net.layer) in JOINS:
+        return _through_branches(net, at, place)
+    rule = rule_of(net.layer)
+    if rule.behind is None:
+        what = f"the layer `{net.name}`" if net.layer is None else f"a layer of kind {type(net.layer).__name__}"
         known = ", ".join(sorted(kind.__name__ for kind in RULES))
         raise ValueError(
-            f"kernel: {what} at {written(path)} has no rule for networks of infinite width. There are rules for "
-            f"{known}, and for sums, products, concatenations and residual blocks of them."
+            f"kernel: {what} at {place} has no rule for networks of infinite width. There are rules for {known}, and "
+            "for sums, products, concatenations and residual blocks of them."
         )
     if isinstance(at, Inputs):
-        plain = isinstance(layer, UNTRAINED) or (isinstance(layer, LayerNorm) and not (layer.gain or layer.shift))
-        if plain:
-            return Inputs(net.run((), at.first), net.run((), at.second), at.same)
-        if isinstance(layer, Conv):
-            # Windows on plain inputs are features like any others: no covariances have to be added up.
-            first, second = (places.windows_of(layer, x) for x in (at.first, at.second))
-            return RULES[Dense](_dense(layer), _signals(layer, Inputs(first, second, at.same), on, path), on, path)
-        if isinstance(layer, LayerNorm):
-            raise ValueError(
-                f"kernel: the layer norm at {written(path)} reads the inputs and has a trained gain or shift. Use "
-                "layer_norm(gain=False, shift=False) there."
-            )
-    return RULES[type(layer)](layer, _signals(layer, at, on, path), on, path)
+        return _measured(rule.behind_inputs(net, at, place), place)
+    return _measured(rule.behind(net.layer, _in_front(at, place), place), place)
 
 
-def _dense(layer: Conv) -> Dense:
-    """A convolution on features that are windows already."""
-    return Dense(layer.channels, layer.parametrization, layer.bias, layer.last)
+def _through_parts(net: Network, at: Inputs | Signals, on: Pass, path: Path) -> Behind:
+    """Behind a chain; a layer and the one that reads it go in one step where a device can do that."""
+    sizes, index = [], 0
+    while index < len(net.parts):
+        both = _two_at_once(net.parts[index : index + 2], at, [Place((*path, index + i), on) for i in (0, 1)])
+        found = forward(net.parts[index], at, on, (*path, index)) if both is None else Behind(both)
+        at, sizes = found.signals, [*sizes, found.sizes]
+        index += 1 if both is None else 2
+    return Behind(at, _joined(sizes))
 
 
-def _signals(layer: Layer | None, at: Inputs | Signals, on: Pass, path: Path) -> Signals:
-    """Signals in front of a layer, with no more positions than it needs."""
-    if isinstance(at, Inputs):
-        return (on.started(at, path, zero=on.ntk and not isinstance(layer, Dense | Conv)),)
-    return at if on.is_full(path) else tuple(signal.each_alone() for signal in at)
+def _two_at_once(nets: Sequence[Network], at: Inputs | Signals, places: Sequence[Place]) -> Signals | None:
+    """What is behind an activation and the layer that reads it, or None where each goes by its own rule."""
+    if isinstance(at, Inputs) or len(nets) < 2 or len(at) != 1 or places[0].on.pairs != "list":
+        return None
+    activation, reader = (net.layer for net in nets)
+    found = rule_of(reader).behind_activation(activation, reader, at[0], places)
+    return None if found is None else (found,)
 
 
-def _joined(net: Network, at: Inputs | Signals, on: Pass, path: Path) -> Signals:
+def _through_branches(net: Network, at: Inputs | Signals, place: Place) -> Behind:
+    """Behind branches that are joined."""
     stale = at if isinstance(at, Inputs) else tuple(s.with_(cov=s.cov, gap=s.gap, fresh=False) for s in at)
-    found = [walk(part, stale, on, (*path, index)) for index, part in enumerate(net.parts)]
-    if on.own and not on.plan.after[path].sizes:
-        return ()
-    branches = [_signals(None, branch, on, (*path, index)) for index, branch in enumerate(found)]
+    places = [Place((*place.path, index), place.on) for index in range(len(net.parts))]
+    found = [forward(part, stale, place.on, own.path) for part, own in zip(net.parts, places, strict=True)]
+    sizes = _joined([branch.sizes for branch in found])
+    if place.alone and not place.sizes_behind:
+        return Behind((), sizes)
+    branches = [_in_front(branch.signals, own) for branch, own in zip(found, places, strict=True)]
     if not all(signal.full for branch in branches for signal in branch):
         branches = [tuple(signal.each_alone() for signal in branch) for branch in branches]
-    joined = rules.JOINS[type(net.layer)](branches, on, path)
+    signals, own = _measured(JOINS[type(net.layer)](branches, place), place)
     fresh_before = not isinstance(at, Inputs) and all(s.fresh for s in at)
-    return tuple(s.with_(cov=s.cov, gap=s.gap, fresh=s.fresh or fresh_before) for s in joined)
+    fresh = tuple(s.with_(cov=s.cov, gap=s.gap, fresh=s.fresh or fresh_before) for s in signals)
+    return Behind(fresh, _joined([sizes, own]))
+
+
+def _in_front(at: Inputs | Signals, place: Place) -> Signals:
+    """Signals in front of a layer, with no more positions than it needs."""
+    if isinstance(at, Inputs):
+        return (signal_of(at, place, zero=place.on.ntk),)
+    return at if place.full else tuple(signal.each_alone() for signal in at)
+
+
+def _measured(signals: Inputs | Signals, place: Place) -> Behind:
+    """Signals behind a layer with their sizes, where each input is paired with itself and they are needed."""
+    if isinstance(signals, Inputs) or not place.alone or not place.sizes_behind:
+        return Behind(signals)
+    sizes = {number: _size(signal) for number, signal in enumerate(signals) if signal.sizes is None}
+    sized = tuple(
+        signal.with_(cov=signal.cov, sizes=place.on.spread(sizes[number], sizes[number], signal))
+        if number in sizes
+        else signal
+        for number, signal in enumerate(signals)
+    )
+    return Behind(sized, Sizes(tuple(sizes.values()), tuple((place.path, number) for number in sizes)))
+
+
+def _size(signal: Signal) -> Array:
+    """The standard deviations of a signal whose inputs are paired with themselves."""
+    positions = signal.full and signal.positions
+    return root(same_positions(signal.cov, len(signal.positions)) if positions else signal.cov)
+
+
+def _joined(sizes: Sequence[Sizes]) -> Sizes:
+    return Sizes(tuple(chain(*(part.arrays for part in sizes))), tuple(chain(*(part.owners for part in sizes))))
 
 
 def outputs(net: Network, found: Inputs | Signals) -> Signal:
@@ -104,4 +132,4 @@ def outputs(net: Network, found: Inputs | Signals) -> Signal:
     return found[0]
 
 
-__all__ = ["outputs", "walk"]
+__all__ = ["forward", "outputs"]

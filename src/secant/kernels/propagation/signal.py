@@ -10,13 +10,14 @@ one axis for a list of pairs, two for all pairs between two sets.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from secant.kernels.arc import gap_of
+from secant.kernels.arc_cosine import gap_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,7 @@ class Signal:
         centred: whether a feature has mean zero.
         fresh: whether weights lie between it and the place where the network last branched.
         behind_weights: whether weights lie between it and the inputs.
+        error: largest estimated error of the quadratures on the way to it; None where there was none.
     """
 
     sizes: Any
@@ -56,6 +58,7 @@ class Signal:
     centred: bool = False
     fresh: bool = False
     behind_weights: bool = False
+    error: Any = None
 
     @property
     def scale(self) -> Array:
@@ -123,3 +126,12 @@ def same_positions(pairs: Array, axes: int) -> Array:
     square = pairs.reshape(total, total, *rest)
     index = jnp.arange(total)
     return square[index, index].reshape(*positions, *rest)
+
+
+Signals = tuple[Signal, ...]
+"""The features behind a layer, one signal a kind; there are several kinds behind a concatenation."""
+
+
+def largest_error(*errors: Array | None) -> Array | None:
+    """The largest of several estimated errors, where there are any."""
+    return functools.reduce(jnp.maximum, found) if (found := [e for e in errors if e is not None]) else None

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from secant.nets.graphs.graph import Block, Graph, Shared
-from secant.nets.layers import at_least_one
+from secant.nets.layers.checks import at_least_one
 
 
 def _generator(key: PRNGKeyArray) -> np.random.Generator:

@@ -8,10 +8,12 @@ import pytest
 
 from secant import nets
 from secant.core.device import jit
-from secant.kernels import blocks, kernel, network, one_pass
-from secant.kernels.arc import arc, gap_of
-from secant.kernels.one_pass import Bend
-from secant.kernels.sums import cell_means, window_sums
+from secant.kernels import infinite_width, kernel
+from secant.kernels.arc_cosine import arc, gap_of
+from secant.kernels.layers import gpu
+from secant.kernels.layers.gpu import Bend
+from secant.kernels.layers.windows import cell_means, window_sums
+from secant.kernels.pairs import blocks
 
 
 def quickly(function, static=()):
@@ -29,14 +31,14 @@ def test_a_network_has_the_same_kernels(monkeypatch):
         nets.average_pool((1, 2)), nets.global_average_pool(), nets.dense(1, parametrization=rule),
     )  # fmt: skip
     x = np.random.default_rng(0).normal(size=(8, 2, 4, 2)).astype(np.float32)
-    monkeypatch.setattr(network, "block_size", lambda *_: 32)
-    monkeypatch.setattr(one_pass, "STRIP", 2)
-    calls, called = [], one_pass._called
-    monkeypatch.setattr(one_pass, "_called", lambda *given: (calls.append(given[0]), called(*given))[1])
+    monkeypatch.setattr(infinite_width, "block_size", lambda *_: 32)
+    monkeypatch.setattr(gpu, "STRIP", 2)
+    calls, called = [], gpu._called
+    monkeypatch.setattr(gpu, "_called", lambda *given: (calls.append(given[0]), called(*given))[1])
     found = []
-    for gpu in (False, True):
+    for on_gpu in (False, True):
         assert not calls
-        monkeypatch.setattr(one_pass, "on_gpu", lambda gpu=gpu: gpu)
+        monkeypatch.setattr(gpu, "on_gpu", lambda on_gpu=on_gpu: on_gpu)
         blocks.compiled.cache_clear()
         found.append(kernel(net, x))
     blocks.compiled.cache_clear()
@@ -79,11 +81,11 @@ NUMBERS = np.array([0.3, 0.1, 0.4, 0.5, 0.2, 1.1, 0.05], np.float32)
 )
 def test_windows(bend, given, strip, monkeypatch):
     """A row of four places in one strip, and in two that are joined."""
-    monkeypatch.setattr(one_pass, "STRIP", strip)
+    monkeypatch.setattr(gpu, "STRIP", strip)
     cov, first, second, ntk = signals((3, 4))
     passed = ntk if given == "both" else None
     only = given == "covariances"
-    found = quickly(one_pass.bent_windows, (0, 5))(bend, cov, passed, (first, second), NUMBERS, only)
+    found = quickly(gpu.bent_windows, (0, 5))(bend, cov, passed, (first, second), NUMBERS, only)
     tangent = ntk if given == "both" else NUMBERS[5] * cov + NUMBERS[6]
     cov, ntk = behind(bend, cov, first, second, tangent)
     np.testing.assert_allclose(found[0], NUMBERS[0] * sums(cov) + NUMBERS[1], rtol=1e-5, atol=1e-6)
@@ -96,7 +98,7 @@ def test_windows(bend, given, strip, monkeypatch):
 
 def test_cells_where_some_places_fill_none():
     cov, first, second, ntk = signals((3, 4))
-    found = quickly(one_pass.bent_cells, (0, 1))(LEAKY, (2, 2), cov, ntk, (first, second))
+    found = quickly(gpu.bent_cells, (0, 1))(LEAKY, (2, 2), cov, ntk, (first, second))
     for one, exact in zip(found, behind(LEAKY, cov, first, second, ntk), strict=True):
         np.testing.assert_allclose(one, cell_means(exact, (2, 2, 2, 2)), rtol=1e-5, atol=1e-6)
 
@@ -108,7 +110,7 @@ def test_slopes():
     ways = tuple((0.1 * draw.normal(size=x.shape)).astype(np.float32) for x in given)
 
     def windows(cov, first, second, ntk):
-        return one_pass.bent_windows(RELU, cov, ntk, (first, second), NUMBERS)
+        return gpu.bent_windows(RELU, cov, ntk, (first, second), NUMBERS)
 
     def plain(cov, first, second, ntk):
         cov, ntk = behind(RELU, cov, first, second, ntk)

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from secant import nets
-from secant.kernels import angles, kernel, threads
+from secant.kernels import kernel
+from secant.kernels.pairs import angle_series, cpu
 
 RULE = nets.Parametrization("standard", gain=2**0.5)
 
@@ -13,7 +14,7 @@ RULE = nets.Parametrization("standard", gain=2**0.5)
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Of 32 samples in single precision, and of 22 in double."""
-    monkeypatch.setattr("secant.kernels.network.VECTORS", 2**12)
+    monkeypatch.setattr("secant.kernels.pairs.blocks.VECTORS", 2**12)
 
 
 def samples(dtype, count=75, seed=0):
@@ -37,10 +38,10 @@ def with_shortcut():
 )
 def test_a_series_is_what_the_layers_give(net, dtype, rtol, monkeypatch):
     x, size = samples(dtype), np.dtype(dtype).itemsize
-    assert angles.curve(net, 7, True, size) is not None
+    assert angle_series.curve(net, 7, True, size) is not None
     with jax.enable_x64(dtype == np.float64):
         short = kernel(net, x), kernel(net, x[:40], x)
-    monkeypatch.setattr(threads, "curve", lambda *_: None)
+    monkeypatch.setattr(cpu, "curve", lambda *_: None)
     with jax.enable_x64(True):
         long = kernel(net, x.astype(float))
     for which in ("nngp", "ntk"):
@@ -67,11 +68,11 @@ def test_covariances_alone(monkeypatch):
     ids=["bias", "tanh", "norm"],
 )
 def test_what_is_not_homogeneous_goes_through_its_layers(net):
-    assert not angles.is_homogeneous(net)
-    assert angles.curve(net, 7, True, 4) is None
+    assert not angle_series.is_homogeneous(net)
+    assert angle_series.curve(net, 7, True, 4) is None
 
 
 def test_few_layers_and_long_series_go_through_their_layers():
-    assert angles.curve(nets.mlp([6], activation="relu"), 7, True, 4) is None
-    assert angles.curve(nets.mlp([6] * 9, activation="abs"), 7, True, 8) is None
-    assert angles.curve(nets.mlp([6] * 3, activation="relu"), 1, True, 4) is None
+    assert angle_series.curve(nets.mlp([6], activation="relu"), 7, True, 4) is None
+    assert angle_series.curve(nets.mlp([6] * 9, activation="abs"), 7, True, 8) is None
+    assert angle_series.curve(nets.mlp([6] * 3, activation="relu"), 1, True, 4) is None

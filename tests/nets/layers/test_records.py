@@ -3,7 +3,8 @@
 import pytest
 
 from secant import nets
-from secant.nets import graphs, records
+from secant.nets import graphs
+from secant.nets import layers as records
 from secant.nets.graphs.network import graph_of
 
 MADE = {

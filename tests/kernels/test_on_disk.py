@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import secant as sc
 from secant import nets
-from secant.kernels import stored, stored_kernel
+from secant.kernels import on_disk, stored_kernel
 
 NET = nets.mlp([8], activation="relu", bias=True)
 
@@ -29,7 +29,7 @@ def test_an_interrupted_kernel_is_finished(x, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return sc.kernel(*arguments, **options)
 
-    monkeypatch.setattr(stored, "kernel", interrupted)
+    monkeypatch.setattr(on_disk, "kernel", interrupted)
     with pytest.raises(KeyboardInterrupt):
         stored_kernel(NET, x, tmp_path / "k", block=3)
     found = stored_kernel(NET, x, tmp_path / "k", block=3)
@@ -57,11 +57,11 @@ def test_a_folder_is_recognised_by_another_process(x, tmp_path):
 import sys
 import numpy as np
 import secant as sc
-from secant.kernels import stored
+from secant.kernels import on_disk
 net = sc.nets.mlp([8], activation=sc.nets.activations.leaky(0.1), bias=True)
-print(stored._digest(net, np.ones((2, 3)), "ntk"))
+print(on_disk._digest(net, np.ones((2, 3)), "ntk"))
 """
     other = os.environ | {"PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"}
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=other)
     net = nets.mlp([8], activation=nets.activations.leaky(0.1), bias=True)
-    assert told.stdout.strip() == str(stored._digest(net, np.ones((2, 3)), "ntk"))
+    assert told.stdout.strip() == str(on_disk._digest(net, np.ones((2, 3)), "ntk"))
