@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from secant.kernels.arc_cosine import arc
 from secant.kernels.dual import CLOSED, quadrature
 from secant.kernels.layers.gpu import Bend, can_take
-from secant.kernels.layers.registry import applied, rule
+from secant.kernels.layers.rule import Rule, applied
 from secant.kernels.propagation.place import Need, Place
 from secant.kernels.propagation.signal import Signal, Signals, largest_error
 from secant.nets.activations import Function, Nonlinearity
@@ -111,8 +111,7 @@ def needs(layer: Activation, after: Need) -> Need:
     return after if layer.activation == "identity" else after._replace(sizes=True)
 
 
-rule(
-    Activation,
+RULE = Rule(
     behind,
     behind_inputs=applied,
     needs=needs,

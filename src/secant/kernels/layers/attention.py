@@ -7,7 +7,7 @@ import functools
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from secant.kernels.layers.registry import rule
+from secant.kernels.layers.rule import Rule
 from secant.kernels.layers.weights import Constants, constants, merged, mixed_by_weights
 from secant.kernels.propagation.place import Need, Place
 from secant.kernels.propagation.signal import Signals
@@ -59,4 +59,4 @@ def needs(layer: Attention, after: Need) -> Need:
     return Need(True, after.sizes, after.sizes)
 
 
-rule(Attention, behind, needs=needs, weights=4)
+RULE = Rule(behind, needs=needs, weights=4)

@@ -7,10 +7,8 @@ import math
 
 import jax.numpy as jnp
 
-from secant.kernels.layers.registry import JOINS
 from secant.kernels.propagation.place import Place
 from secant.kernels.propagation.signal import Signal, Signals, largest_error
-from secant.nets.layers import Concat, Product, Residual, Sum
 
 
 def added(branches: list[Signals], place: Place) -> Signals:
@@ -83,8 +81,3 @@ def _alike(branches: list[Signals], what: str, place: Place) -> list[tuple[Signa
 def side_by_side(branches: list[Signals], place: Place) -> Signals:
     """All features of all branches."""
     return tuple(signal for branch in branches for signal in branch)
-
-
-JOINS[Residual] = JOINS[Sum] = added
-JOINS[Product] = multiplied
-JOINS[Concat] = side_by_side

@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from secant.kernels.layers import gpu
 from secant.kernels.layers.activation import bend_on_a_gpu
-from secant.kernels.layers.registry import rule
+from secant.kernels.layers.rule import Rule
 from secant.kernels.layers.weights import constants, merged, mixed_by_weights
 from secant.kernels.layers.windows import window_sums
 from secant.kernels.propagation.inputs import Inputs, signal_of
@@ -94,4 +94,4 @@ def behind_activation(activation: Any, layer: Conv, signal: Signal, places: Sequ
     return place.sized(moved)
 
 
-rule(Conv, behind, behind_inputs=behind_inputs, behind_activation=behind_activation, weights=1)
+RULE = Rule(behind, behind_inputs=behind_inputs, behind_activation=behind_activation, weights=1)

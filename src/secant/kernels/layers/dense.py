@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from secant.kernels.layers.registry import rule
+from secant.kernels.layers.rule import Rule
 from secant.kernels.layers.weights import constants, merged, mixed_by_weights
 from secant.kernels.propagation.inputs import Inputs, signal_of
 from secant.kernels.propagation.place import Place
@@ -25,4 +25,4 @@ def behind_inputs(net: Network, inputs: Inputs, place: Place) -> Signals:
     return behind(net.layer, (signal_of(inputs, place, zero=False),), place)
 
 
-rule(Dense, behind, behind_inputs=behind_inputs, weights=1, homogeneous=lambda layer: not layer.bias)
+RULE = Rule(behind, behind_inputs=behind_inputs, weights=1, homogeneous=lambda layer: not layer.bias)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from secant.kernels.layers.registry import applied, rule
+from secant.kernels.layers.rule import Rule, applied
 from secant.kernels.propagation.inputs import Inputs
 from secant.kernels.propagation.place import Need, Place
 from secant.kernels.propagation.signal import Signals
@@ -57,4 +57,4 @@ def needs(layer: LayerNorm, after: Need) -> Need:
     return after._replace(sizes=True)
 
 
-rule(LayerNorm, behind, behind_inputs=behind_inputs, needs=needs, bent=lambda layer: True)
+RULE = Rule(behind, behind_inputs=behind_inputs, needs=needs, bent=lambda layer: True)

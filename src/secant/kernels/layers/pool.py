@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from secant.kernels.layers import gpu
 from secant.kernels.layers.activation import bend_on_a_gpu
-from secant.kernels.layers.registry import applied, rule
+from secant.kernels.layers.rule import Rule, applied
 from secant.kernels.layers.windows import cell_means, padded, slices
 from secant.kernels.propagation.place import Need, Place
 from secant.kernels.propagation.signal import Signal, Signals
@@ -82,5 +82,5 @@ def needs(layer: AveragePool | GlobalAveragePool, after: Need) -> Need:
     return Need(True, after.sizes, after.sizes)
 
 
-rule(AveragePool, over_windows, behind_inputs=applied, behind_activation=behind_activation, needs=needs)
-rule(GlobalAveragePool, over_all, behind_inputs=applied, needs=needs)
+AVERAGE_POOL = Rule(over_windows, behind_inputs=applied, behind_activation=behind_activation, needs=needs)
+GLOBAL_AVERAGE_POOL = Rule(over_all, behind_inputs=applied, needs=needs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from secant.kernels.layers.registry import applied, rule
+from secant.kernels.layers.rule import Rule, applied
 from secant.kernels.propagation.place import Need, Place
 from secant.kernels.propagation.signal import Signals
 from secant.nets.layers import Flatten, Identity, Scalar
@@ -23,6 +23,6 @@ def flat_needs(layer: Flatten, after: Need) -> Need:
     return Need(False, False, after.sizes)
 
 
-rule(Identity, unchanged, behind_inputs=applied, homogeneous=lambda layer: True)
-rule(Scalar, unchanged, homogeneous=lambda layer: True)
-rule(Flatten, flattened, behind_inputs=applied, needs=flat_needs, homogeneous=lambda layer: True)
+IDENTITY = Rule(unchanged, behind_inputs=applied, homogeneous=lambda layer: True)
+SCALAR = Rule(unchanged, homogeneous=lambda layer: True)
+FLATTEN = Rule(flattened, behind_inputs=applied, needs=flat_needs, homogeneous=lambda layer: True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from secant.kernels.layers.registry import applied, rule
+from secant.kernels.layers.rule import Rule, applied
 from secant.kernels.layers.weights import merged
 from secant.kernels.layers.windows import window_sums
 from secant.kernels.propagation.place import Place
@@ -56,5 +56,5 @@ def shifted(layer: Positions, signals: Signals, place: Place) -> Signals:
     return tuple(found)
 
 
-rule(Patches, cut, behind_inputs=applied)
-rule(Positions, shifted)
+PATCHES = Rule(cut, behind_inputs=applied)
+POSITIONS = Rule(shifted)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from jaxtyping import Array
 
 from secant.kernels.arc_cosine import root
-from secant.kernels.layers import JOINS, RULES, rule_of
+from secant.kernels.layers import JOINS, NO_RULE, RULES, rule_of
 from secant.kernels.propagation.inputs import Inputs, signal_of
 from secant.kernels.propagation.place import Pass, Path, Place, Sizes
 from secant.kernels.propagation.signal import Signal, Signals, same_positions
@@ -39,21 +39,24 @@ def forward(net: Network, at: Inputs | Signals, on: Pass, path: Path = ()) -> Be
     if type(net.layer) in JOINS:
         return _through_branches(net, at, place)
     rule = rule_of(net.layer)
-    if rule.behind is None:
+    if rule is NO_RULE:
         what = f"the layer `{net.name}`" if net.layer is None else f"a layer of kind {type(net.layer).__name__}"
         known = ", ".join(sorted(kind.__name__ for kind in RULES))
         raise ValueError(
             f"kernel: {what} at {place} has no rule for networks of infinite width. There are rules for {known}, and "
             "for sums, products, concatenations and residual blocks of them."
         )
-    if isinstance(at, Inputs):
-        return _measured(rule.behind_inputs(net, at, place), place)
-    return _measured(rule.behind(net.layer, _in_front(at, place), place), place)
+    if isinstance(at, Inputs) and rule.behind_inputs is not None:
+        found = rule.behind_inputs(net, at, place)
+    else:
+        found = rule.behind(net.layer, _in_front(at, place), place)
+    return Behind(found) if isinstance(found, Inputs) else Behind(*_measured(found, place))
 
 
 def _through_parts(net: Network, at: Inputs | Signals, on: Pass, path: Path) -> Behind:
     """Behind a chain; a layer and the one that reads it go in one step where a device can do that."""
-    sizes, index = [], 0
+    sizes: list[Sizes] = []
+    index = 0
     while index < len(net.parts):
         both = _two_at_once(net.parts[index : index + 2], at, [Place((*path, index + i), on) for i in (0, 1)])
         found = forward(net.parts[index], at, on, (*path, index)) if both is None else Behind(both)
@@ -95,10 +98,10 @@ def _in_front(at: Inputs | Signals, place: Place) -> Signals:
     return at if place.full else tuple(signal.each_alone() for signal in at)
 
 
-def _measured(signals: Inputs | Signals, place: Place) -> Behind:
-    """Signals behind a layer with their sizes, where each input is paired with itself and they are needed."""
-    if isinstance(signals, Inputs) or not place.alone or not place.sizes_behind:
-        return Behind(signals)
+def _measured(signals: Signals, place: Place) -> tuple[Signals, Sizes]:
+    """Signals behind a layer and their new sizes, where each input is paired with itself and sizes are needed."""
+    if not place.alone or not place.sizes_behind:
+        return signals, Sizes()
     sizes = {number: _size(signal) for number, signal in enumerate(signals) if signal.sizes is None}
     sized = tuple(
         signal.with_(cov=signal.cov, sizes=place.on.spread(sizes[number], sizes[number], signal))
@@ -106,7 +109,7 @@ def _measured(signals: Inputs | Signals, place: Place) -> Behind:
         else signal
         for number, signal in enumerate(signals)
     )
-    return Behind(sized, Sizes(tuple(sizes.values()), tuple((place.path, number) for number in sizes)))
+    return sized, Sizes(tuple(sizes.values()), tuple((place.path, number) for number in sizes))
 
 
 def _size(signal: Signal) -> Array:
