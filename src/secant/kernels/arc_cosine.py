@@ -1,6 +1,6 @@
 r"""What a layer of ReLU does to angles, from the gap $e = 1 - \rho$ of two signals to the next one.
 
-Near coincidence everything hangs on $e$, whose digits $\rho$ has lost by then. With $z = \min(e, 2 - e)$,
+Near coincidence everything depends on the digits of $e$, which $\rho$ does not have. With $z = \min(e, 2 - e)$,
 $s = \sqrt{z(2 - z)}$ and $\theta = \arccos(1 - z) = s\,Q(z)$ the gap behind the layer is
 $e - (s - (1 - z)\theta)/\pi$; beyond a right angle it is $1 - (s - (1 - z)\theta)/\pi$ and the angle $\pi - \theta$.
 $Q$ is analytic up to $z = 2$, so that a polynomial of a low degree serves for $0 \le z \le 1$, and no arc cosine is
@@ -23,7 +23,7 @@ DEGREES = {4: 9, 8: 22}
 """Degrees of the polynomial by the bytes of a number: errors fall by 5.8 a degree, to 1e-8 and to rounding."""
 
 FEW = 2**16
-"""Numbers up to which differences of all rows are taken, where a search for those that need it takes longer."""
+"""Up to so many numbers the differences of all rows are taken: to search for those that need it would take longer."""
 
 
 @functools.cache
@@ -88,7 +88,7 @@ def angle_of(gap: Array) -> Array:
 
 
 def _acute(gap: Array) -> tuple[Array, Array, Array, Array]:
-    r"""Whether the angle is acute; of it, or of what it lacks to $\pi$, the gap, and sine and angle over $\pi$."""
+    r"""Whether the angle is acute; and of the angle, or of $\pi$ less it: the gap, and sine and angle over $\pi$."""
     acute = gap <= 1
     z = jnp.where(acute, gap, 2 - gap)
     s = _sqrt(z * (2 - z)) * (1 / math.pi)
@@ -113,10 +113,10 @@ def root(x: Array) -> Array:
 
 
 def arcsine(sine: Array, cosine: Array) -> Array:
-    r"""The angle between $-\pi/2$ and $\pi/2$ of a sine and a cosine: all its digits, if each has all of its own.
+    r"""The angle between $-\pi/2$ and $\pi/2$ of a sine and a cosine, with all digits if both have all of theirs.
 
-    With $z = 1 - \cos\theta$ it is $\sin\theta\,Q(z)$: a small angle is as good as its sine, since $Q$ is flat there,
-    and one near a right angle as its cosine.
+    With $z = 1 - \cos\theta$ the angle is $\sin\theta\,Q(z)$. A small angle is as accurate as its sine, because $Q$ is
+    flat there, and an angle near a right one is as accurate as its cosine.
     """
     # To 3e-7 in single precision: what the roots in front of it are worth.
     return sine * evaluated(coefficients(sine.dtype, fewer=2), 1 - cosine)
@@ -126,15 +126,15 @@ def arcsine(sine: Array, cosine: Array) -> Array:
 def gap_of_rows(first: Array, second: Array, none: Array) -> Array:
     r"""The gaps between the rows of two matrices of unit rows, or rows of zeros, shape `(n1, n2)`.
 
-    A product of matrices gives them to rounding of 1; where that is much, below $10^4$ roundings, they are computed
-    again as $\tfrac12|a - b|^2$, which has all its digits, and opposite ones as $2 - \tfrac12|a + b|^2$. Some pairs are
-    known to have `none`, `(n1, n2)`: a row with itself, and rows of zeros.
+    A product of matrices gives the gaps to rounding of 1. Gaps below $10^4$ roundings are computed again as
+    $\tfrac12|a - b|^2$, which has all its digits, and those of nearly opposite rows as $2 - \tfrac12|a + b|^2$. The
+    pairs in `none`, shape `(n1, n2)`, are known to have no gap: a row with itself, and rows of zeros.
     """
     return gap_of_products(jnp.matmul(first, second.T, precision=jax.lax.Precision.HIGHEST), first, second, none)
 
 
 def gap_of_products(products: Array, first: Array, second: Array, none: Array) -> Array:
-    """The same, given the product of the matrices."""
+    """The gaps between the rows of two matrices, given the product of the matrices."""
     gap = jnp.where(none, 0.0, jnp.clip(1 - products, 0, 2))
     close = (jnp.minimum(gap, 2 - gap) < 1e4 * float(jnp.finfo(gap.dtype).eps)) & ~none
     if gap.size * first.shape[1] <= FEW:

@@ -23,15 +23,15 @@ from secant.nets.network import Network
 Only = Literal["nngp", "ntk"]
 
 FEW = 2**16
-"""Covariances in all up to which compiling takes far longer than computing."""
+"""Up to so many covariances compiling takes far longer than computing."""
 
 
 class Kernel(NamedTuple):
     r"""Kernels of a network of infinite width.
 
     Attributes:
-        nngp: covariance of the outputs for two inputs over random networks, $\mathbb E f(x) f(x')$, shape `(n1, n2)`;
-            of the outputs of one network among each other it is zero.
+        nngp: covariance of the outputs for two inputs over random networks, $\mathbb E f(x) f(x')$, shape `(n1, n2)`.
+            Different outputs of a network have no covariance.
         ntk: tangent kernel $\langle \partial_\theta f(x), \partial_\theta f(x') \rangle$, shape `(n1, n2)`, which is
             the same for almost all wide networks and stays as it is while they train.
         error: largest estimated error of a quadrature on the way; zero if all activations have closed forms.
@@ -55,22 +55,22 @@ def kernel(
 ) -> Kernel:
     r"""The kernels of a network whose hidden layers are infinitely wide, between all pairs of inputs.
 
-    There is a rule for every kind of layer: dense, convolutions, pools, `flatten`, patches, activations, layer norm,
-    attention without softmax, sums, products, concatenations and residual blocks. Widths matter only where they stay
-    in the limit: in the tangent kernel of `standard` and `pytorch`, and as shares of a concatenation.
+    There are rules for dense layers, convolutions, pools, `flatten`, patches, tables of positions, activations, layer
+    norms, attention without softmax, sums, products, concatenations and residual blocks. Widths matter only where they
+    stay in the limit: in the tangent kernel of `standard` and `pytorch`, and as shares of a concatenation.
 
     Args:
         net: the network.
         x1: inputs, one row a sample.
-        x2: other inputs; without them pairs are among `x1`, and only half of them are computed.
+        x2: other inputs; without them the pairs are those within `x1`, and only half of them are computed.
         only: `"nngp"` or `"ntk"`, if one of the two is not wanted; the first alone is cheaper.
         memory: bytes that blocks of pairs may take besides the result; by default what suits the device.
         variances: $(\sigma_w^2, \sigma_b^2)$ for every layer of weights in the order of the network, in place of its
             own; they may be differentiated.
-        nodes: of quadratures, where an activation has no closed form; more of them where `error` is too large, as it is
-            for signals that are large and activations that saturate.
-        devices: several, such as `jax.devices()`, between which the rows of the kernels are divided; they stay there.
-            All pairs are then computed, of one set of inputs as well.
+        nodes: of the quadratures for activations without a closed form. Take more where `error` is too large, as it is
+            for large signals and activations that saturate.
+        devices: several devices, such as `jax.devices()`, that share the rows of the kernels; the rows stay there. All
+            pairs are then computed, for one set of inputs too.
 
     Example:
         ```python
@@ -132,9 +132,12 @@ def checked_inputs(net: Network, x1: Any, x2: Any) -> tuple[Array, Array | None]
             raise ValueError(f"kernel: `{name}` must have shape (samples, *features), none of them 0, got {x.shape}.")
         if not isinstance(x, jax.core.Tracer) and not is_finite(x):
             row = int(np.flatnonzero(~np.isfinite(np.asarray(x)).reshape(len(x), -1).all(1))[0])
-            raise ValueError(f"kernel: `{name}` must hold finite numbers, sample {row} has others.")
+            raise ValueError(f"kernel: `{name}` must hold finite numbers, but sample {row} has a NaN or an infinity.")
         if found and x.shape[1:] != found[0].shape[1:]:
-            raise ValueError(f"kernel: samples of `x2` have shape {x.shape[1:]}, those of `x1` {found[0].shape[1:]}.")
+            raise ValueError(
+                f"kernel: samples of `x2` have shape {x.shape[1:]}, but those of `x1` {found[0].shape[1:]}. Both must "
+                "have the shape that the network takes."
+            )
         found.append(x)
     _fits(net, found[0].shape[1:])
     return found[0], found[1]
@@ -142,7 +145,7 @@ def checked_inputs(net: Network, x1: Any, x2: Any) -> tuple[Array, Array | None]
 
 @functools.lru_cache(maxsize=256)
 def _fits(net: Network, shape: tuple[int, ...]) -> None:
-    """Says what is wrong with a shape that the network cannot take."""
+    """Refuses a shape that the network cannot take."""
     net.output_shape((1, *shape))
 
 

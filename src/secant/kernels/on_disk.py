@@ -25,15 +25,15 @@ def stored_kernel(
 ) -> np.memmap:
     r"""The kernel among many samples, in a file, for matrices that are larger than memory or take long.
 
-    Every block that is done stays done: called again with the same network and samples it computes what is missing.
+    A block that is done stays done: another call with the same network and samples computes only what is missing.
 
     Args:
         net: the network.
         x: samples, shape `(n, ...)`.
         path: a folder; made if there is none.
         only: which kernel.
-        block: samples to a side of a block, of which one is computed and written at a time.
-        progress: what is told how far it is; by default what is told of all long work.
+        block: samples to a side of a block. One block at a time is computed and written.
+        progress: what shows how far it is; by default what shows all long work.
 
     Returns:
         The matrix, shape `(n, n)`, mapped from its file and read-only.
@@ -96,7 +96,7 @@ def _opened(folder: Path, header: dict[str, Any], count: int) -> tuple[np.memmap
 
 
 def _digest(net: Network, x: np.ndarray, only: str) -> str:
-    """What a kernel is of: the records of all layers, and every number of the samples; the same in all processes."""
+    """A digest of the records of all layers and of every number of the samples; the same in all processes."""
     text = json.dumps([_described(net), only, x.shape, str(x.dtype)])
     return hashlib.sha256(text.encode() + np.ascontiguousarray(x).tobytes()).hexdigest()
 

@@ -104,7 +104,7 @@ def kernel_solve(
         rank: columns of the kernel that precondition; they are held, shape `(n, rank)`.
         products: products with the kernel at most.
         memory: bytes that blocks may take, as for [`kernel`][secant.kernels.kernel].
-        progress: what is told how far it is; by default what is told of all long work.
+        progress: what shows how far it is; by default what shows all long work.
 
     Example:
         ```python

@@ -33,10 +33,10 @@ def scale_invariant(
 ) -> Network:
     r"""A fully connected network with $f(c\,w, x) = f(w, x)$ for all $c > 0$.
 
-    Every hidden layer is $x \mapsto \sigma(\mathrm{norm}(xW))$, and what comes after the last norm is not trained: its
-    gain 1, its shift 0 and the last layer, drawn from a seed. Without gains every $W$ is scale-invariant alone, with
-    any activation. With trained gains and shifts in the norms below, all parameters together are, if the activation is
-    homogeneous, such as ReLU.
+    Every hidden layer is $x \mapsto \sigma(\mathrm{norm}(xW))$. Nothing behind the last norm is trained: its gain is 1,
+    its shift is 0, and the last layer is drawn from a seed. Without gains, each $W$ alone is scale-invariant, with any
+    activation. With trained gains and shifts in the norms before the last, all parameters together are scale-invariant,
+    if the activation is homogeneous, such as ReLU.
 
     Args:
         widths: sizes of the hidden layers, at least one.
@@ -45,10 +45,10 @@ def scale_invariant(
         norm: over the features of a sample, over groups of them, or over the batch.
         groups: of `norm="group"`.
         gain: whether all norms but the last have a trained gain and shift.
-        epsilon: added to variances; above 0 the invariance is lost, by as much as it is of the variance.
+        epsilon: added to variances. Above 0 the invariance is lost, by about the ratio of `epsilon` to the variance.
         parametrization: of the dense layers.
         seed: of the last layer.
-        name: what it is called in errors and records.
+        name: the network's name in errors and records.
 
     Example:
         ```python

@@ -82,7 +82,7 @@ def _bent(signal: Signal, slope: float, place: Place, number: int) -> Signal:
     on_both: Any
     keep = list if place.on.never is None else place.on.held
     gap, on_both = arc(signal.gaps, slope=signal.ntk is not None, keep=keep)
-    if odd != even:  # not ReLU, of which the gap is the polynomial's
+    if odd != even:  # for ReLU the gap is the polynomial's
         gap = (odd * signal.gaps + even * (2 * gap - signal.gaps)) / (odd + even)
     ntk: Any = None if signal.ntk is None else signal.ntk * (odd - even + 2 * even * on_both)
     if signal.gains is not None:  # a gain stretches the neuron itself

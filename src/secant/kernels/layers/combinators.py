@@ -12,7 +12,7 @@ from secant.kernels.propagation.signal import Signal, Signals, largest_error
 
 
 def added(branches: list[Signals], place: Place) -> Signals:
-    """Branches added up, at most one of which may read the same features as another or have a mean."""
+    """Branches added up. At most one of them may share features with another, and at most one may have a mean."""
     alike = _alike(branches, "sum", place)
     for kind, wrong in (
         ("share the features they add", [not all(s.fresh for s in b) for b in branches]),

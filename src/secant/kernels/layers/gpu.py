@@ -1,10 +1,10 @@
 r"""An activation together with the layer that reads it, in one pass over the memory of a GPU.
 
-Between two images all pairs of positions are carried, a million numbers for 32 x 32 pixels, and moving them is what
-takes the time. The compiler makes a pass of every axis of a window, and computes the activation anew for each of its
-places. But a window that moves over both images at once stays on a diagonal, $q - p$ fixed: here every group of
-threads walks down a strip of diagonals, each thread for a pair of images of its own, and keeps what it needs of the
-last rows in registers. Diagonals that leave the second image come in again on its other side, so that all are equally
+Between two images all pairs of positions are carried: a million numbers for 32 x 32 pixels. Moving them takes most of
+the time. The compiler makes a pass of every axis of a window, and computes the activation anew for each of its places.
+But a window that moves over both images at once stays on a diagonal, $q - p$ fixed. So every group of threads goes
+down a strip of diagonals, each thread for a pair of images of its own, and keeps the parts of the last rows that it
+needs in registers. Diagonals that leave the second image come in again on its other side, so that all are equally
 long; sums stop there.
 """
 
@@ -26,14 +26,14 @@ from secant.kernels.layers.windows import cell_means, window_sums
 from secant.kernels.propagation.signal import Signal
 
 LANES = (128, 64, 32)
-"""Pairs of images to a group of threads, the first that divides their number."""
+"""Pairs of images to a group of threads: the first of these numbers that divides all pairs."""
 
 STRIP = 4
 """Neighbouring places of a strip of diagonals, at most: with twice as many it compiles four times as long, and runs no
 faster."""
 
 WINDOW = (3, 3)
-"""The one window that is walked with."""
+"""The one window that there is a program for."""
 
 
 class Bend(NamedTuple):
@@ -74,7 +74,7 @@ def bent_windows(
         cov: covariances in front of both, shape `(s1, s2, s1, s2, pairs)`.
         ntk: tangent kernels; without them they are $c_5 k + c_6$.
         sizes: standard deviations of the first images and of the second, each of shape `(s1, s2, pairs)`.
-        numbers: $c_0$ to $c_6$, of which covariances behind are $c_0 \sum k' + c_1$ and tangent kernels
+        numbers: $c_0$ to $c_6$. Covariances behind are $c_0 \sum k' + c_1$, and tangent kernels are
             $\sum (c_2 \Theta' + c_3 k') + c_4$.
         only_cov: whether no tangent kernels are wanted.
     """
@@ -108,7 +108,7 @@ def _activated(bend: Bend, cov: Array, ntk: Array | None, scale: Array) -> tuple
 
 
 def _plain(bend: Bend, cov: Array, ntk: Array | None, first: Array, second: Array) -> tuple[Array, Array | None]:
-    """The same with the compiler's means and with slopes."""
+    """Behind an activation, by means that the compiler has and can differentiate."""
     scale = first[:, :, None, None] * second
     gap = gap_of(cov, scale)
     bent, on_both = arc(gap)

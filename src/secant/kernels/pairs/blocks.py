@@ -27,7 +27,8 @@ CACHE = {"cpu": 2**18, "gpu": 2**26}
 """Bytes of one array of a block, by the kind of device: what stays in a core's cache, or what fills a GPU."""
 
 VECTORS = 2**20
-"""The same on a processor where samples have no positions: most of the time goes into products, of large blocks."""
+"""Bytes of one array on a processor, for samples without positions: products take most of the time, and larger blocks
+make them faster."""
 
 GROUP = 64
 """Pairs of images that a GPU takes at a time."""
@@ -43,7 +44,7 @@ class How(NamedTuple):
         ntk: whether the tangent kernel is wanted.
         block: pairs in a list, or samples to a side of a block.
         nodes: of quadratures.
-        held: whether every layer is computed once for sure, with which there are no gradients.
+        held: whether every layer is certain to be computed only once; then there are no gradients.
     """
 
     net: Network
@@ -56,7 +57,7 @@ class How(NamedTuple):
 
 
 def block_size(x: Array, listed: bool, memory: int | None, threaded: bool = False) -> int:
-    """Samples to a side of a block, of which several threads may each have one, or pairs in a list."""
+    """Samples to a side of a block, or pairs in a list; several threads may each have a block."""
     positions = math.prod(x.shape[1:-1])
     pair = positions ** (2 if listed else 1) * x.dtype.itemsize
     budget = CACHE.get(jax.default_backend(), 2**28) * (4 if listed else 1)
@@ -117,9 +118,9 @@ def pairs_of(how: How, inputs: Inputs, sizes: tuple[Sizes, Sizes], variances: An
 def sides_of(
     how: How, x1: Array, x2: Array, variances: Any, sized: bool = True, divided: bool = True
 ) -> tuple[Any, Any, int]:
-    """Both sets of samples in blocks, with the sizes of their signals if need be, and how many there are in a block.
+    """Both sets of samples in blocks, with the sizes of their signals if they are asked for, and samples to a block.
 
-    Vectors are divided by their lengths, unless whoever asks does that.
+    Vectors are divided by their lengths if `divided`; otherwise the caller does that.
     """
     longest = max(len(x1), len(x2))
     block = -(-longest // -(-longest // how.block))  # blocks of nearly equal size
@@ -206,7 +207,7 @@ def compiled_shared(how: How, devices: tuple[jax.Device, ...]) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def compiled_products(how: How, which: str) -> Any:
-    """A function of two sets of samples and of vectors `(n2, k)`: a kernel times them, of which no entry is kept."""
+    """A function of two sets of samples and of vectors `(n2, k)`: a kernel, whose entries are not kept, times them."""
 
     def times(x1: Array, x2: Array, vectors: Array) -> Array:
         first, second, block = sides_of(how, x1, x2, None)
@@ -259,7 +260,7 @@ def _by_lists(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any,
 
 
 def is_finite(values: Any) -> bool:
-    """Whether all are numbers."""
+    """Whether all values are finite."""
     if jax.default_backend() != "cpu":
         return bool(jnp.isfinite(values).all())
     with np.errstate(all="ignore"):

@@ -76,11 +76,10 @@ def _libraries() -> ThreadpoolController:
 
 
 def by_threads(how: How, x1: Array, x2: Array, variances: Any, workers: int) -> tuple[Any, Any, Any]:
-    """All pairs between blocks of samples on a processor, a thread a core.
+    """Both kernels of all pairs between blocks of samples on a processor, a thread a core, and the largest error.
 
-    The last is the largest error of a quadrature, and infinite where a kernel is not finite.
-
-    A block is the same, to the bit, whoever computes it. Nothing is held but the result and two blocks a thread.
+    The error is that of a quadrature, and infinite where a kernel is not finite. A block is the same, to the bit,
+    whichever thread computes it. Memory holds the result and two blocks a thread.
     """
     vectors = x1.ndim == 2
     series = curve(how.net, x1.shape[1], how.ntk, x1.dtype.itemsize) if vectors and variances is None else None
@@ -94,7 +93,7 @@ def by_threads(how: How, x1: Array, x2: Array, variances: Any, workers: int) -> 
         rows = [[np.asarray(part[0]) for part in side] for side in sides]
 
     def product(i: int, j: int) -> np.ndarray | None:
-        """Of the rows of two blocks: the library of NumPy is faster at it, and takes half the time for one block."""
+        """The products of the rows of two blocks. NumPy's library is faster at them, and takes half the time for one."""
         return rows[0][i] @ rows[-1][j].T if rows else None
 
     # A program and not a compiled function: settings of JAX are those of the calling thread.
@@ -125,7 +124,7 @@ def by_threads(how: How, x1: Array, x2: Array, variances: Any, workers: int) -> 
         return float(error)
 
     def some(_: int) -> float:
-        """Blocks as long as there are any; the product of the next is computed while a program is at the last."""
+        """Takes blocks as long as there are any. The next product is computed while a program is at the last block."""
         errors, running = [0.0], None
         while True:
             try:

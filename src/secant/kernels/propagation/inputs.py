@@ -23,8 +23,8 @@ class Inputs:
         second: the other.
         same: which pairs are one and the same sample, shape `(n1, n2)`, if any are known to be.
         sizes: of vectors whose rows have been divided by their lengths, the roots of their mean squares.
-        products: of all rows with each other, shape `(n1, n2)`, if known: of rows divided by their lengths, or,
-            for networks without a bend, of rows as they are.
+        products: the products of all rows with each other, shape `(n1, n2)`, if they are known. The rows are divided by
+            their lengths, or, for networks without a bend, as they are.
     """
 
     first: Array
@@ -62,7 +62,7 @@ def signal_of(inputs: Inputs, place: Place, *, zero: bool) -> Signal:
             none = none if inputs.same is None else none | inputs.same
             known = inputs.products
             if known is not None and not place.on.plan.bent:
-                # Small gaps, of which products lose digits, matter to activations with a bend alone.
+                # Products lose digits of small gaps, but these matter to activations with a bend alone.
                 scale = spread[0] * spread[1]
                 cov = jnp.where(none, scale, jnp.clip(known / features, -scale, scale))
                 return plain.with_(cov=cov, sizes=spread, ntk=jnp.zeros_like(cov) if zero else None)

@@ -1,8 +1,8 @@
 r"""Signals of a network of infinite width: what is known of two inputs behind a layer.
 
-The features of a layer are many copies of one random function of the input. Of two inputs and two positions a signal
-carries the covariance $k$ of that function, or the gap $1 - k/\sqrt{q_1 q_2}$ where that has more digits, and the
-tangent kernel; the standard deviations $\sqrt{q_1}$ and $\sqrt{q_2}$ of each input alone are found beforehand.
+The features of a layer are many copies of one random function of the input. For two inputs and two positions, a signal
+carries the covariance $k$ of that function, or the gap $1 - k/\sqrt{q_1 q_2}$ where the gap has more digits, and the
+tangent kernel. The standard deviations $\sqrt{q_1}$ and $\sqrt{q_2}$ of each input alone are found beforehand.
 
 Axes: positions of the first input, those of the second (only where different positions are carried), then the pairs:
 one axis for a list of pairs, two for all pairs between two sets.
@@ -33,14 +33,14 @@ class Signal:
         cov: covariances, if they are known directly.
         gap: one minus the correlations, if they are.
         ntk: tangent kernel, if it is wanted.
-        multiple: two numbers, if it is the first of them times the covariances, plus the second.
-        gains: the part of it that belongs to trained gains of these very features, if there are any: each goes with its
-            own feature, so that an activation does something else to it.
+        multiple: two numbers, if the tangent kernel is the first of them times the covariances, plus the second.
+        gains: the part of the tangent kernel that belongs to trained gains of these very features, if there are any.
+            Each gain goes with its own feature, so that an activation acts differently on this part.
         flat: whether every position counts as a feature.
         gaussian: whether a feature is a centred Gaussian, as an activation needs it.
         centred: whether a feature has mean zero.
-        fresh: whether weights lie between it and the place where the network last branched.
-        behind_weights: whether weights lie between it and the inputs.
+        fresh: whether weights lie between the signal and the place where the network last branched.
+        behind_weights: whether weights lie between the signal and the inputs.
         error: largest estimated error of the quadratures on the way to it; None where there was none.
     """
 
@@ -84,13 +84,13 @@ class Signal:
         return total
 
     def folded(self) -> Signal:
-        """With the part of trained gains counted to the rest, as weights or means over features make of it."""
+        """The part of trained gains is added to the tangent kernel, as weights and means over features do."""
         if self.gains is None:
             return self
         return replace(self, ntk=self.ntk + self.gains, gains=None)
 
     def mixed(self) -> Signal:
-        """Folded by what is no layer of weights: an activation behind it has no rule then."""
+        """Folded by a layer that has no weights: behind it there is no rule for an activation."""
         return self if self.gains is None else replace(self.folded(), gaussian=False)
 
     def with_(self, **changes: Any) -> Signal:
@@ -101,7 +101,7 @@ class Signal:
         return replace(self, **changes)
 
     def each_alone(self) -> Signal:
-        """Only each position with itself, for which the features of the two inputs share their place."""
+        """Only pairs of equal positions."""
         if not self.full:
             return self
         axes = len(self.positions)

@@ -51,7 +51,7 @@ def dag(
         graph: the graph.
         activation: name or function, for all hidden neurons.
         exceptions: other activations for some of them, by label.
-        name: what it is called in errors and records.
+        name: the network's name in errors and records.
 
     Example:
         ```python

@@ -1,4 +1,4 @@
-"""From a list of edges to layers, with a clear word about what is wrong with it."""
+"""From a list of edges to layers; errors name what is wrong with the list."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _sources(edges: Iterable[tuple[Hashable, Hashable]]) -> Sources:
         sources.setdefault(start, [])
         sources.setdefault(end, []).append(start)
     if not sources:
-        raise ValueError("edges: there is none.")
+        raise ValueError("edges: there is none. Pass at least one pair (from, to).")
     return sources
 
 
@@ -91,7 +91,7 @@ def _levels(sources: Mapping[Hashable, list[Hashable]], inputs: Sequence[Hashabl
 
 
 def _cycle(sources: Mapping[Hashable, list[Hashable]], left: set[Hashable]) -> list[Hashable]:
-    """A cycle among neurons each of which reads another of them."""
+    """A cycle among neurons that each read another of them."""
     path: list[Hashable] = [next(neuron for neuron in sources if neuron in left)]
     while path[-1] not in path[:-1]:
         path.append(next(source for source in sources[path[-1]] if source in left))

@@ -46,14 +46,15 @@ def attention(
     Queries, keys and values are dense in the tokens, $q = x W_q$ and so on; each head of $h$ features gives
     $\operatorname{softmax}(q k^\top / \sqrt h)\, v$, and the heads side by side pass a dense output layer.
 
-    With `scores="identity"` a head gives $(q k^\top / \sqrt h)\, v$, which for many wide heads has a limit in closed
-    form; softmax has none. With `scaling="linear"`, over $h$, that limit is zero: queries and keys are independent.
+    With `scores="identity"` a head gives $(q k^\top / \sqrt h)\, v$. Many such wide heads have a limit in closed form;
+    with softmax there is none. With `scaling="linear"` the products are divided by $h$, and the limit is zero, because
+    queries and keys are independent.
 
     Args:
         heads: how many heads.
         features: features of queries, keys and values, all heads together; by default those of the input.
-        scores: what is made of the scaled products of queries and keys.
-        scaling: whether they are divided by the root of the head's size or by the size.
+        scores: the function of the scaled products of queries and keys.
+        scaling: whether these products are divided by the root of the head's size or by the size.
         parametrization: of all four dense layers.
         bias: whether they have biases.
 

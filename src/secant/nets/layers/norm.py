@@ -60,8 +60,8 @@ def layer_norm(*, over: Over = "features", gain: bool = True, shift: bool = True
             them over everything but the samples.
         gain: whether there is a trained $g$, one number a feature, starting at 1.
         shift: whether there is a trained $b$, one number a feature, starting at 0.
-        epsilon: added to the variance. With 0 the layer does not see the scale of what it is given, and entries that
-            are all equal have no image: they are refused, in compiled code NaN.
+        epsilon: added to the variance. With 0 the layer does not see the scale of its inputs. Entries that are all
+            equal then raise an error, and in compiled code give NaN.
     """
     one_of("layer_norm", "over", over, OVER)
 
@@ -80,7 +80,7 @@ def group_norm(
     With one group it is [`layer_norm`][secant.nets.layer_norm].
 
     Args:
-        groups: how many; the number of features must be a multiple of it.
+        groups: number of groups, which must divide the number of features.
         over: `sample` takes mean and variance of a group over all positions, as is usual for images; `features` at
             every position alone. For samples that are vectors both are the same.
         gain: whether there is a trained gain, one number a feature, starting at 1.
@@ -119,14 +119,14 @@ def group_norm(
 def batch_norm(*, gain: bool = True, shift: bool = True, epsilon: float = 1e-6) -> Network:
     r"""Makes every feature have mean 0 and variance 1 over the batch, and over all positions.
 
-    These are the statistics of the batch at hand, as in training: no averages are kept. An output depends on the other
-    samples, so that measurements which ask for the gradients of single samples refuse a network with this layer.
+    Mean and variance are those of the batch at hand, as in training: no averages are kept. An output depends on the
+    other samples, so measurements that need the gradients of single samples refuse a network with this layer.
 
     Args:
         gain: whether there is a trained gain, one number a feature, starting at 1.
         shift: whether there is a trained shift, one number a feature, starting at 0.
-        epsilon: added to the variance. With 0 a feature that is the same for all samples is refused, in compiled code
-            NaN.
+        epsilon: added to the variance. With 0, a feature that is the same for all samples raises an error, and in
+            compiled code gives NaN.
     """
 
     def normalise(x: Array) -> Array:
