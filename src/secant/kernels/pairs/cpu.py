@@ -93,7 +93,7 @@ def by_threads(how: How, x1: Array, x2: Array, variances: Any, workers: int) -> 
         rows = [[np.asarray(part[0]) for part in side] for side in sides]
 
     def product(i: int, j: int) -> np.ndarray | None:
-        """The products of the rows of two blocks. NumPy's library is faster at them, and takes half the time for one."""
+        """The products of the rows of two blocks: NumPy's library is faster, and takes half the time for one block."""
         return rows[0][i] @ rows[-1][j].T if rows else None
 
     # A program and not a compiled function: settings of JAX are those of the calling thread.
