@@ -72,7 +72,7 @@ def recommend(net: Network) -> Recommendation:
         ```
     """
     if not isinstance(net, Network):
-        raise TypeError(f"recommend: `net` must be a secant.nets.Network, got {type(net).__name__}.")
+        raise TypeError(f"recommend: `net` must be a secant.nets.Network, got {type(net).__name__}. See `secant.lift`.")
     layers = list(_layers(net))
     used = {layer.activation: layer.function for layer in layers if isinstance(layer, Activation)}
     used.pop("identity", None)

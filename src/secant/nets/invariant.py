@@ -68,7 +68,9 @@ def scale_invariant(
     """
     sizes = list(widths)
     if not sizes:
-        raise ValueError("scale_invariant: `widths` is empty. Without a hidden layer there is nothing to train.")
+        raise ValueError(
+            "scale_invariant: `widths` is empty. Pass at least one size: without a hidden layer nothing is trained."
+        )
     at_least_one("scale_invariant", outputs=outputs)
     kinds: dict[str, Callable[..., Network]] = {
         "layer": layer_norm,

@@ -66,7 +66,7 @@ def block_size(x: Array, listed: bool, memory: int | None, threaded: bool = Fals
     if memory is not None:
         if memory < ARRAYS * pair:
             raise ValueError(
-                f"kernel: `memory` of {memory:,} bytes is too small for one pair of samples, which takes "
+                f"kernel: `memory` of {memory:,} bytes is too small for one pair of samples. Pass at least "
                 f"{ARRAYS * pair:,}."
             )
         budget = min(budget, memory // ARRAYS) if jax.default_backend() == "cpu" else memory // ARRAYS

@@ -35,7 +35,7 @@ def order(
         outputs = [neuron for neuron in sources if neuron not in read and neuron not in given]
     for neuron in outputs:
         if neuron not in sources:
-            raise ValueError(f"edges: output {neuron!r} has no edge.")
+            raise ValueError(f"edges: output {neuron!r} has no edge. Add one that ends in it.")
     depth = max(level.values())
     early = [neuron for neuron in outputs if level[neuron] < depth]
     if early and not outputs_anywhere:
@@ -59,7 +59,7 @@ def _sources(edges: Iterable[tuple[Hashable, Hashable]]) -> Sources:
         if start == end:
             raise ValueError(f"edges: neuron {start!r} has an edge to itself.")
         if (start, end) in seen:
-            raise ValueError(f"edges: the edge from {start!r} to {end!r} is there twice.")
+            raise ValueError(f"edges: the edge from {start!r} to {end!r} is there twice. Pass every edge once.")
         seen.add((start, end))
         sources.setdefault(start, [])
         sources.setdefault(end, []).append(start)
@@ -86,7 +86,8 @@ def _levels(sources: Mapping[Hashable, list[Hashable]], inputs: Sequence[Hashabl
                 ready.append(neuron)
     left = {neuron for neuron, count in waiting.items() if count}
     if left:
-        raise ValueError(f"edges: there is a cycle, {' -> '.join(map(repr, _cycle(sources, left)))}.")
+        cycle = " -> ".join(map(repr, _cycle(sources, left)))
+        raise ValueError(f"edges: there is a cycle, {cycle}. Leave out one of its edges.")
     return level
 
 

@@ -74,7 +74,10 @@ def attention(
             raise ValueError(f"attention: one sample must have shape (tokens, features), got {shape}.")
         inner = shape[-1] if features is None else features
         if inner % heads:
-            raise ValueError(f"attention: {inner} features cannot be split over {heads} heads.")
+            raise ValueError(
+                f"attention: {inner} features cannot be split over {heads} heads. Take `features` that are a multiple "
+                "of `heads`."
+            )
         keys = keys_of(key, 4)
         params = {role: layer(inner).new(one, shape, dtype)[0] for role, one in zip(ROLES[:3], keys, strict=False)}
         params["output"] = layer(shape[-1]).new(keys[3], (shape[0], inner), dtype)[0]

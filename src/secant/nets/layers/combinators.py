@@ -73,7 +73,10 @@ def serial(*parts: Network, name: str = "serial") -> Network:
 
     def run(params: Params, x: Array) -> Array:
         if len(params) != len(parts):
-            raise ValueError(f"{name}: `params` has {len(params)} entries but the network has {len(parts)} parts.")
+            raise ValueError(
+                f"{name}: `params` has {len(params)} entries but the network has {len(parts)} parts. Draw them "
+                "with the network's own init."
+            )
         for part, own in zip(parts, params, strict=True):
             x = part.run(own, x)
         return x
@@ -143,7 +146,10 @@ def _entry_by_entry(
 
     def run(params: Params, x: Array) -> Array:
         if len(params) != len(branches):
-            raise ValueError(f"{name}: `params` has {len(params)} entries but there are {len(branches)} branches.")
+            raise ValueError(
+                f"{name}: `params` has {len(params)} entries but there are {len(branches)} branches. Draw them "
+                "with the network's own init."
+            )
         return functools.reduce(join, [b.run(own, x) for b, own in zip(branches, params, strict=True)])
 
     return Network(new, run, name, branches, layer, branches[0].axes)

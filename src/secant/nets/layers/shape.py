@@ -38,7 +38,10 @@ def scalar() -> Network:
 
     def out(shape: Shape) -> Shape:
         if shape != (1,):
-            raise ValueError(f"scalar: takes one output a sample, shape (samples, 1), got (samples, {shape}).")
+            given = ", ".join(map(str, ("samples", *shape)))
+            raise ValueError(
+                f"scalar: takes one output a sample, shape (samples, 1), got ({given}). Put dense(1) in front of it."
+            )
         return ()
 
     return fixed("scalar", lambda x: x[..., 0], out, Scalar())

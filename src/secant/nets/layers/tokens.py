@@ -37,7 +37,10 @@ def patches(size: int = 4) -> Network:
     def out(shape: Shape) -> Shape:
         fits("patches", shape, (size, size))
         if shape[0] % size or shape[1] % size:
-            raise ValueError(f"patches: images of {shape[0]} by {shape[1]} cannot be cut into patches of size {size}.")
+            raise ValueError(
+                f"patches: images of {shape[0]} by {shape[1]} cannot be cut into patches of size {size}. Take a `size` "
+                "that divides both."
+            )
         return (shape[0] // size * (shape[1] // size), size * size * shape[2])
 
     def cut(x: Array) -> Array:
