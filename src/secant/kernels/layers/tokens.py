@@ -44,7 +44,7 @@ def shifted(layer: Positions, signals: Signals, place: Place) -> Signals:
     found = []
     for number, signal in enumerate(signal.mixed() for signal in signals):
         draw = layer.parametrization.bias(signal.features, signal.features)
-        same = jnp.ones(())
+        same = jnp.ones((), signal.covariance.dtype)
         if signal.full:
             total = math.prod(signal.positions)
             same = jnp.eye(total, dtype=signal.covariance.dtype).reshape(*signal.positions * 2)
