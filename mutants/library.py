@@ -94,12 +94,12 @@ LIBRARY = [
     ),
     *_in(
         "nets/graphs/network.py",
-        "nets/test_dag.py",
+        "nets/graphs/test_network.py",
         ("block.fans**-0.5", "block.fans**-1.0", "thesis/thm-2.3.6 thesis/eq-2.13"),
     ),
     *_in(
         "nets/graphs/recursion.py",
-        "nets/test_dag.py",
+        "nets/graphs/test_network.py",
         ("bend = first * ddz[i] + second * np.outer", "bend = first * ddz[i] - second * np.outer", "thesis/eq-2.13"),
     ),
     *_in(

@@ -1,8 +1,8 @@
-"""Layers, a file a kind: what it is, how its parameters are drawn, what it computes.
+"""Layers, a file a kind: its record, how its parameters are drawn, and what it computes.
 
-The record of a layer holds its choices, so that a rule for a kind of layer is a function of its record. A rule is found
-by the record's type: the kernel of infinite width has one for every file here that has a limit, under the same name
-(`secant.kernels.layers`).
+The record of a layer holds its choices, so that a rule for a kind of layer is a function of its record. A new layer is
+a file here and a name in the list below. If it has a limit of infinite width, its rule is a file of the same name in
+`secant.kernels.layers`.
 """
 
 from secant.nets.layers.activation import Activation
