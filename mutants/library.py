@@ -69,17 +69,13 @@ LIBRARY = [
         ),
         ('"pytorch": Draw("uniform", 1 / root)', '"pytorch": Draw("uniform", 3 / root)', ""),
     ),
-    *planted(
-        "nets/graphs/network",
-        ("block.fans**-0.5", "block.fans**-1.0", "thesis/thm-2.3.6 thesis/eq-2.13"),
-        tests="nets/test_dag",
-    ),
+    *planted("nets/graphs/network", ("block.fans**-0.5", "block.fans**-1.0", "thesis/thm-2.3.6 thesis/eq-2.13")),
     *planted(
         "nets/graphs/recursion",
         ("bend = first * ddz[i] + second * np.outer", "bend = first * ddz[i] - second * np.outer", "thesis/eq-2.13"),
-        tests="nets/test_dag",
+        tests="nets/graphs/test_network",
     ),
-    *planted("nets/tokens", ("(math.sqrt(size) if scaling", "(size if scaling", ""), tests="nets/test_layers"),
+    *planted("nets/layers/attention", ("(math.sqrt(size) if scaling", "(size if scaling", "")),
     *planted(
         "kernels/dual",
         ("k**2 * (shares - 1)", "k**2 * (shares + 1)", ""),
@@ -92,7 +88,7 @@ LIBRARY = [
         ("0.75 * (s2 / s1) ** 2", "0.75 * (s2 / s1)", ""),
     ),
     *planted(
-        "kernels/arc",
+        "kernels/arc_cosine",
         ("jnp.where(acute, gap, 1.0) - (s - angle", "jnp.where(acute, gap, 1.0) + (s - angle", "book/sec-9.4"),
         (
             "return bent, jnp.where(acute, 1 - angle, angle)",
@@ -100,28 +96,31 @@ LIBRARY = [
             "book/sec-9.4",
         ),
         ("return sine * evaluated(", "return 2 * sine * evaluated(", ""),
-        tests="kernels/test_network",
+        tests="kernels/layers/test_activation",
     ),
     *planted(
-        "kernels/angles",
+        "kernels/pairs/angle_series",
         ("2 * place * last - before", "2 * place * last + before", ""),
         ("keep([2 * angle_of(gap) - 1])", "keep([angle_of(gap)])", ""),
     ),
     *planted(
-        "kernels/one_pass",
+        "kernels/layers/gpu",
         ("bend.even * (sine + cosine * on_both)", "bend.even * (sine - cosine * on_both)", ""),
         ("link = _as_number(below != 0)", "link = _as_number(below >= 0)", ""),
         ("(other > 0))]", "(other >= 0))]", ""),
     ),
     *planted(
-        "kernels/rules",
+        "kernels/layers/weights",
         (
             "ntk = made.trained * signal.covariance + made.shifts",
             "ntk = made.trained * signal.covariance - made.shifts",
             "",
         ),
+        tests="kernels/layers/test_activation",
+    ),
+    *planted(
+        "kernels/layers/activation",
         ("(odd - even + 2 * even * on_both)", "(odd - even + even * on_both)", "book/sec-9.4"),
-        tests="kernels/test_network",
     ),
     *planted(
         "kernels/predict",
@@ -135,7 +134,7 @@ LIBRARY = [
         ("1 / np.abs(np.log(self.perpendicular))", "2 / np.abs(np.log(self.perpendicular))", ""),
         ("np.where(ends, np.where(rises, np.inf, 0.0), K)", "np.where(ends, np.where(rises, 0.0, np.inf), K)", ""),
     ),
-    *planted("nets/images", ("return sums / math.prod(window)", "return sums", ""), tests="nets/test_layers"),
+    *planted("nets/layers/pool", ("return sums / math.prod(window)", "return sums", "")),
     *planted(
         "optim/rules/descent",
         ("lambda p, g: p - lr * g, params", "lambda p, g: p - 2 * lr * g, params", "thesis/fig-3.3 thesis/eq-3.16"),

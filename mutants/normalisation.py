@@ -46,7 +46,7 @@ NORMALISATION = [
         tests="studies/sources/test_normalisation",
     ),
     *planted(
-        "nets/norms",
+        "nets/layers/norm",
         ('axes = (-1,) if over == "features" else (*range(1, x.ndim - 1), -1)', "axes = (-1,)", ""),
         ("x, tuple(range(x.ndim - 1)), epsilon", "x, (0,), epsilon", ""),
         (
@@ -56,12 +56,8 @@ NORMALISATION = [
         ),
         ("if len(x) < 2:", "if len(x) < 1:", ""),
     ),
-    *planted(
-        "nets/invariant",
-        ("gain and index < len(sizes) - 1", "gain", ""),
-        ("jax.random.key(seed), shape", "jax.random.key(0), shape", ""),
-        tests="nets/test_norms",
-    ),
+    *planted("nets/invariant", ("gain and index < len(sizes) - 1", "gain", "")),
+    *planted("nets/layers/frozen", ("jax.random.key(seed), shape", "jax.random.key(0), shape", "")),
     *planted(
         "measure/effective_lr",
         ('"value": lr / length**2', '"value": lr / length', ""),

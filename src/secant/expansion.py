@@ -26,7 +26,7 @@ from secant.core.types import Params
 from secant.curvature.checks import Function
 from secant.curvature.tangent.signals import network_of
 from secant.models.entrance import takes_models
-from secant.nets import records
+from secant.nets import layers as records
 from secant.nets.activations import Nonlinearity
 from secant.nets.network import Network
 

@@ -13,7 +13,8 @@ from secant.kernels.criticality import (
 )
 from secant.kernels.dual import Dual, dual
 from secant.kernels.evidence import FittedVariances, fit_variances
-from secant.kernels.network import Kernel, kernel
+from secant.kernels.infinite_width import Kernel, kernel
+from secant.kernels.on_disk import stored_kernel
 from secant.kernels.phases import PhaseDiagram, phase_diagram
 from secant.kernels.predict import (
     Gaussian,
@@ -26,7 +27,6 @@ from secant.kernels.predict import (
 )
 from secant.kernels.recommend import Recommendation, recommend
 from secant.kernels.solve import Solution, kernel_operator, kernel_product, kernel_solve
-from secant.kernels.stored import stored_kernel
 
 if TYPE_CHECKING:
     from secant.kernels.estimators import NNGPRegressor, NTKClassifier, NTKRegressor

@@ -23,7 +23,7 @@ from secant.kernels.dual import REACH, dual
 from secant.nets.activations import Function, named
 
 NODES = 400
-"""Of the trapezoidal rule over one Gaussian; an even number, so that none lies on a kink at zero."""
+"""Nodes of the trapezoidal rule over one Gaussian: an even number, so that none lies on a kink at zero."""
 
 
 class Susceptibilities(NamedTuple):
@@ -94,7 +94,7 @@ def critical_points(activation: str | Function, between: tuple[float, float] = (
 
     Args:
         activation: name, [`Nonlinearity`][secant.nets.Nonlinearity] or any function of an array.
-        between: variances $K$ among which they are looked for, besides zero.
+        between: the range of variances $K$ that is searched, besides zero.
 
     Example:
         ```python

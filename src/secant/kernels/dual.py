@@ -1,7 +1,8 @@
 r"""Dual activations: the mean of a product of activations over two correlated Gaussians.
 
-For $(u, v)$ of mean zero with variances $q_1, q_2$ and covariance $k$ they are $\mathbb E\,\sigma(u)\sigma(v)$, which a
-layer of infinite width makes of a covariance, and $\mathbb E\,\sigma'(u)\sigma'(v)$, which it makes of tangent kernels.
+For $(u, v)$ of mean zero with variances $q_1, q_2$ and covariance $k$ they are $\mathbb E\,\sigma(u)\sigma(v)$ and
+$\mathbb E\,\sigma'(u)\sigma'(v)$. The first is the covariance behind an activation of infinite width; the second is the
+factor of the tangent kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.polynomial import hermite_e, polynomial
 
-from secant.kernels.arc import arcsine, root
+from secant.kernels.arc_cosine import arcsine, root
 from secant.nets.activations import Function, Nonlinearity, named
 
 
@@ -26,7 +27,7 @@ class Dual(NamedTuple):
 
     Attributes:
         value: $\mathbb E\,\sigma(u)\sigma(v)$.
-        slope: $\mathbb E\,\sigma'(u)\sigma'(v)$, with the derivative where there is one: of `sign` and `step` zero.
+        slope: $\mathbb E\,\sigma'(u)\sigma'(v)$, with the derivative where there is one: zero for `sign` and `step`.
         error: estimated error of both, at most; zero for closed forms, whose only error is rounding.
     """
 
@@ -39,15 +40,16 @@ def dual(activation: str | Function, q1: Any, q2: Any, k: Any, *, nodes: int = 8
     r"""The dual of an activation.
 
     In closed form for `identity`, `relu`, `leaky`, `abs`, `erf`, `sigmoid_like`, `sin`, `cos`, `rbf`, `exp`, `gelu`,
-    `sign`, `step`, `monomial` and `hermite`. For any other by the trapezoidal rule, whose error falls as
-    $e^{-2\pi d/h}$ for a function that is analytic up to $d$ standard deviations away from the axis; the digits of as
-    many Gauss-Hermite nodes grow with their root only. A kink leaves an error of order $h^2$, as `error` says.
+    `sign`, `step`, `monomial` and `hermite`. Any other is integrated by the trapezoidal rule with nodes at distance
+    $h$. The error falls as $e^{-2\pi d/h}$ for a function that is analytic up to $d$ standard deviations away from the
+    axis; the digits of Gauss-Hermite quadrature grow only with the root of the number of nodes. A kink leaves an error
+    of order $h^2$, which `error` shows.
 
     Args:
         activation: name, [`Nonlinearity`][secant.nets.Nonlinearity] or any function of an array.
         q1: variances of $u$.
         q2: variances of $v$; broadcast against the others.
-        k: covariances, at most $\sqrt{q_1 q_2}$ in size; what rounding has put beyond is cut.
+        k: covariances, at most $\sqrt{q_1 q_2}$ in size; those that rounding has made larger are cut.
         nodes: of the quadrature, in each of its two directions.
 
     Example:
@@ -82,7 +84,7 @@ def _dual(function: Function, q1: Array, q2: Array, k: Array, nodes: int) -> Dua
 
 
 def quadrature(function: Function, q1: Array, q2: Array, k: Array, nodes: int = 80) -> Dual:
-    """The dual of any function, and how far it is from that of fewer nodes; nothing is checked."""
+    """The dual of any function; the error is the difference from fewer nodes. Arguments are not checked."""
     found, coarse = (_quadrature(function, q1, q2, k, count) for count in (nodes, 4 * nodes // 5))
     apart = [jnp.abs(fine - rough) for fine, rough in zip(found, coarse, strict=True)]
     return Dual(found[0], found[1], jnp.maximum(apart[0], apart[1]))
@@ -107,9 +109,9 @@ def correlation(q1: Array, q2: Array, k: Array) -> Array:
 
 
 def _angle(rho: Array) -> Array:
-    r"""$\arcsin\rho$, whose slope at $\pm1$, which no covariance can go beyond, is set to zero.
+    r"""$\arcsin\rho$, with a slope of zero at $\pm1$, which no covariance can go beyond.
 
-    What is within a few roundings of $\pm1$ is there: the angle would make of a rounding its root.
+    A $\rho$ within a few roundings of $\pm1$ counts as $\pm1$: the angle would turn a rounding into its root.
     """
     inside = jnp.abs(rho) < 1 - 4 * float(jnp.finfo(rho.dtype).eps)
     return jnp.where(inside, jnp.arcsin(jnp.where(inside, rho, 0.0)), math.pi / 2 * jnp.sign(rho))

@@ -14,7 +14,7 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from secant.kernels.network import Only, kernel
+from secant.kernels.infinite_width import Only, kernel
 from secant.kernels.predict import cholesky
 from secant.nets import Network, Parametrization, mlp
 
@@ -26,9 +26,9 @@ def _default() -> Network:
 
 
 def _filled(x: np.ndarray) -> jax.Array:
-    """Samples, again from the first on up to a number of few digits, so that not every number is compiled anew.
+    """Samples, repeated from the first on up to a rounder number, so that not every number is compiled anew.
 
-    Each comes again as rarely as can be: pairs that coincide are computed one by one.
+    Each is repeated as rarely as possible, because pairs that coincide are computed one by one.
     """
     coarse = 2 ** max(5, (len(x) - 1).bit_length() - 2)
     return jax.device_put(x[np.arange(-(-len(x) // coarse) * coarse) % len(x)])

@@ -1,7 +1,8 @@
 r"""Variances of weights and biases by the marginal likelihood of the targets.
 
-A network of infinite width is a Gaussian process, and the logarithm of the density of the targets under it, the
-evidence, is a smooth function of the variances: what random networks of these variances would have said of the data.
+A network of infinite width is a Gaussian process. The evidence is the logarithm of the density of the targets under
+this process, and a smooth function of the variances: it tells how likely random networks with these variances are to
+give the targets.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from jaxtyping import Array, Float
 
 from secant.core.arguments import positive, whole
 from secant.core.device import jit, to_device
-from secant.kernels.network import checked_inputs, kernel
+from secant.kernels.infinite_width import checked_inputs, kernel
+from secant.kernels.layers import rule_of
 from secant.kernels.predict import log_evidence
 from secant.nets.network import Network
 from secant.nets.parametrization import Parametrization
 from secant.nets.rebuild import PARAMETRIZED, with_parametrizations
-from secant.nets.records import Attention, Positions
 
 SMALLEST = 1e-6
-"""The least variance to begin with, in place of none: its logarithm is what moves."""
+"""The smallest variance to start from, in place of zero: the logarithm of a variance is fitted, and zero has none."""
 
 
 class FittedVariances(NamedTuple):
@@ -39,8 +40,9 @@ class FittedVariances(NamedTuple):
         variances: $(\sigma_w^2, \sigma_b^2)$ for every layer, as [`kernel`][secant.kernels.kernel] takes them.
         noise: variance of the noise.
         names: what was fitted, such as `weights` and `biases`.
-        logs: its natural logarithms.
-        errors: standard errors of these, from the Hessian of the evidence; infinite where the targets do not tell.
+        logs: natural logarithms of what was fitted.
+        errors: standard errors of the logarithms, from the Hessian of the evidence; infinite where the targets do not
+            tell.
         evidence: log evidence at the start and after every step.
         converged: whether the last gradient is below the tolerance.
     """
@@ -76,10 +78,10 @@ def fit_variances(
     steps: int = 100,
     tolerance: float | None = None,
 ) -> FittedVariances:
-    r"""Maximises the evidence of the targets over the variances of weights and biases, from the network's own.
+    r"""The variances of weights and biases under which the targets are most likely, starting from the network's own.
 
-    By L-BFGS in the logarithms of the variances, the whole of it in one compiled loop. It finds a maximum near the
-    start; the evidence of a network has others where the targets say little.
+    L-BFGS climbs the evidence in the logarithms of the variances, in one compiled loop. It finds a maximum near the
+    start; there may be others where the targets say little.
 
     Args:
         net: a network of dense layers, convolutions or attention in the parametrisation `ntk` or `standard`.
@@ -88,9 +90,9 @@ def fit_variances(
         noise: variance $s^2$ of the noise of the targets.
         fit_noise: whether the noise is fitted too, starting from `noise`.
         tied: whether all layers share their variances; otherwise each has its own. In a network of ReLU without biases
-            the targets know only the product of the weights' variances.
-        steps: at most so many.
-        tolerance: largest entry of the gradient at which it ends; by default the cube root of the precision.
+            the targets determine only the product of the weights' variances.
+        steps: steps of L-BFGS, at most.
+        tolerance: the climb ends when no entry of the gradient is larger; by default the cube root of the precision.
 
     Example:
         ```python
@@ -127,7 +129,7 @@ def fit_variances(
     logs, trace, number, gradient = (np.asarray(part, float) for part in climb(start, least, *data))
     trace = trace[: int(number) + 1]
     if not np.isfinite(trace).all():
-        raise ValueError(f"{caller}: the evidence is no number: the kernel is singular. Use a larger `noise`.")
+        raise ValueError(f"{caller}: the evidence is not a number: the kernel is singular. Use a larger `noise`.")
     found = [(float(w), float(b)) for w, b in _variances(layout, logs)]
     by_group = [found[layout.slots.index(group)] for group in range(len(layout.weights))]
     rules = [
@@ -150,20 +152,20 @@ def fit_variances(
 def _weighted(net: Network) -> list[Any]:
     """Records of the layers that mix features, in order."""
     if isinstance(net.layer, PARAMETRIZED):
-        return [] if isinstance(net.layer, Positions) else [net.layer]
+        return [net.layer] if rule_of(net.layer).weights else []
     return [layer for part in net.parts for layer in _weighted(part)]
 
 
 def _with_tables(net: Network, rules: list[Parametrization]) -> list[Parametrization]:
-    """The same with the rules of tables of positions between them, which stay as they are."""
+    """The rules of all layers in order: those given, and between them those of tables of positions as they are."""
     left = iter(rules)
 
-    def walk(net: Network) -> list[Parametrization]:
+    def rules_of(net: Network) -> list[Parametrization]:
         if isinstance(net.layer, PARAMETRIZED):
-            return [net.layer.parametrization if isinstance(net.layer, Positions) else next(left)]
-        return [rule for part in net.parts for rule in walk(part)]
+            return [next(left) if rule_of(net.layer).weights else net.layer.parametrization]
+        return [rule for part in net.parts for rule in rules_of(part)]
 
-    return walk(net)
+    return rules_of(net)
 
 
 def _laid_out(layers: list[Any], tied: bool, fit_noise: bool) -> _Layout:
@@ -172,7 +174,7 @@ def _laid_out(layers: list[Any], tied: bool, fit_noise: bool) -> _Layout:
     groups = [layers] if tied else [[layer] for layer in layers]
     slots: list[int] = []
     for index, layer in enumerate(layers):
-        slots += [0 if tied else index] * (4 if isinstance(layer, Attention) else 1)
+        slots += [0 if tied else index] * rule_of(layer).weights
     weights: list[int] = []
     biases: list[int | None] = []
     names: list[str] = []

@@ -1,4 +1,4 @@
-r"""The plane of variances: with which of them signals of a deep network become alike, drift apart, or blow up."""
+r"""Phase diagrams: with which variances signals of a deep network become alike, drift apart, or blow up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PhaseDiagram:
         activation: its name.
         weights: $C_w$, shape `(w,)`.
         biases: $C_b$, shape `(b,)`.
-        variance: $K^*$, at which variances of signals end from the start given, shape `(b, w)`; infinity where they
+        variance: $K^*$, where the variances of signals end from the given start, shape `(b, w)`; infinity where they
             grow for ever.
         parallel: $\chi_\parallel$ there, by which a layer multiplies a small difference in size; NaN where $K^*$ is
             infinite.

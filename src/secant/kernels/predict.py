@@ -19,7 +19,7 @@ from jaxtyping import Array, ArrayLike, Float
 from scipy import linalg
 
 from secant.core.device import to_device
-from secant.kernels.network import Kernel
+from secant.kernels.infinite_width import Kernel
 
 
 class SingularKernelError(ValueError):
@@ -159,8 +159,10 @@ def training(kernel: ArrayLike, y: Any, *, step: float | None = None, ridge: flo
 def posterior(
     train: ArrayLike, between: Float[Array, "m n"], test: Float[Array, "m m"], y: Any, *, noise: float = 0.0
 ) -> Gaussian:
-    r"""Outputs of random networks given noisy targets: of a Gaussian process with kernel $K$,
-    $K_{*}(K + s^2)^{-1}y$ and $K_{**} - K_*(K + s^2)^{-1}K_*^\top$. Its mean is that of kernel ridge regression.
+    r"""Mean and covariance of the outputs of random networks given noisy targets.
+
+    The outputs are a Gaussian process with kernel $K$. Its mean given the targets is $K_{*}(K + s^2)^{-1}y$, as in
+    kernel ridge regression, and its covariance is $K_{**} - K_*(K + s^2)^{-1}K_*^\top$.
 
     Args:
         train: kernel among the samples, shape `(n, n)`.
@@ -208,7 +210,7 @@ def _ridge(function: str, ridge: Any) -> Any:
 
 
 def _factor(function: str, kernel: Array, ridge: Any) -> Array:
-    """The Cholesky factor, a lower triangle, of a kernel and a ridge, if it has one that means anything."""
+    """The Cholesky factor, a lower triangle, of a kernel and a ridge; a singular kernel raises an error."""
     factor, diagonal = _factored(kernel, _ridge(function, ridge))
     if isinstance(factor, jax.core.Tracer):
         return factor
@@ -240,7 +242,7 @@ def _pull(values: Array, vectors: Array, step: Any, time: Any, apart: Array, end
         factors = jnp.where(small, time * (1 - values * time / 2), -jnp.expm1(-safe * time) / safe)
     else:
         safe = jnp.where(values > 0, values, 1.0)
-        # The powers' sum, of which the difference from 1 would lose digits for small eigenvalues.
+        # The sum of the powers: the difference from 1 would lose digits for small eigenvalues.
         factors = jnp.where(values > 0, -jnp.expm1(time * jnp.log1p(-step * safe)) / safe, time * step)
         factors = jnp.where(step * values < 1, factors, (1 - _left(values, step, time)) / safe)
     return vectors @ _rows(factors, vectors.T @ apart)
@@ -303,7 +305,7 @@ def _conditioned(factor: Array, between: Array, test: Array, y: Array) -> Gaussi
 
 
 def cholesky(function: str, kernel: np.ndarray, ridge: float) -> tuple[np.ndarray, bool]:
-    """The factor of a kernel and a ridge on the host, for SciPy's solvers, if it has one that means anything."""
+    """The factor of a kernel and a ridge on the host, for SciPy's solvers; a singular kernel raises an error."""
     added = kernel + ridge * np.eye(len(kernel), dtype=kernel.dtype)
     try:
         factor: tuple[np.ndarray, bool] = linalg.cho_factor(added)

@@ -1,4 +1,4 @@
-"""Variances for a given network, and how deep it can be with those it has."""
+"""Recommended variances for a network, and how deep it can be with its own."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from jaxtyping import Array
 from secant.core.device import jit
 from secant.kernels.criticality import CriticalPoint, critical_points, next_variance, susceptibilities
 from secant.nets.activations import Function
+from secant.nets.layers import Activation, Conv, Dense, Layer
 from secant.nets.network import Network
 from secant.nets.parametrization import Parametrization
-from secant.nets.records import Activation, Conv, Dense, Layer
 
 LAYERS = 2_000
-"""Through which variances are followed to their fixed point."""
+"""Layers through which variances are followed to their fixed point."""
 
 
 class Recommendation(NamedTuple):
@@ -31,12 +31,12 @@ class Recommendation(NamedTuple):
         point: variances $C_w$ and $C_b$ with which depth does no harm; None if there are none.
         parametrization: the network's own with these variances; None if there are none, or if it has no gains.
         weights: $C_w$ of the network's hidden layers as they are.
-        biases: $C_b$ of theirs.
+        biases: $C_b$ of the network's hidden layers as they are.
         variance: of signals deep inside the network as it is: 0 where they fade, infinite where they explode.
         parallel: factor of a small difference in size a layer, there.
         perpendicular: factor of a small difference in direction a layer, there.
-        depth: layers in which a difference in direction changes by a factor of $e$, $1/|\log\chi_\perp|$: a network
-            many times as deep cannot tell inputs apart, or tells all apart alike.
+        depth: layers in which a difference in direction changes by a factor of $e$, $1/|\log\chi_\perp|$. A network
+            many times as deep cannot tell inputs apart, or makes all of them equally different.
     """
 
     activation: str
@@ -72,7 +72,7 @@ def recommend(net: Network) -> Recommendation:
         ```
     """
     if not isinstance(net, Network):
-        raise TypeError(f"recommend: `net` must be a secant.nets.Network, got {type(net).__name__}.")
+        raise TypeError(f"recommend: `net` must be a secant.nets.Network, got {type(net).__name__}. See `secant.lift`.")
     layers = list(_layers(net))
     used = {layer.activation: layer.function for layer in layers if isinstance(layer, Activation)}
     used.pop("identity", None)
@@ -90,7 +90,7 @@ def recommend(net: Network) -> Recommendation:
             "recommend: `near-zero` draws do not fall with the width. Use 'ntk', 'standard', 'mean-field' or 'mup'."
         )
     weights = fan_in * rule.weight(fan_in, _width(hidden)).variance
-    # Of `pytorch` biases vanish with the width.
+    # Biases of `pytorch` vanish with the width.
     biases = rule.bias(fan_in, _width(hidden)).variance if hidden.bias and rule.name != "pytorch" else 0.0
     points = critical_points(function)
     point = points[0] if points else None

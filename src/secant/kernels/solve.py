@@ -16,9 +16,9 @@ from jaxtyping import Array
 
 from secant.core.arguments import whole
 from secant.core.progress import Progress, resolve
-from secant.kernels.blocks import How, compiled_products
-from secant.kernels.network import Only, block_size, checked_inputs, kernel
-from secant.kernels.plan import planned
+from secant.kernels.infinite_width import Only, checked_inputs, kernel
+from secant.kernels.pairs.blocks import How, block_size, compiled_products
+from secant.kernels.propagation.needs import planned
 from secant.linalg import Operator
 from secant.nets.network import Network
 
@@ -104,7 +104,7 @@ def kernel_solve(
         rank: columns of the kernel that precondition; they are held, shape `(n, rank)`.
         products: products with the kernel at most.
         memory: bytes that blocks may take, as for [`kernel`][secant.kernels.kernel].
-        progress: what is told how far it is; by default what is told of all long work.
+        progress: what shows how far it is; by default what shows all long work.
 
     Example:
         ```python

@@ -14,20 +14,25 @@ from secant.nets.architectures import (
     vit4,
     wide_resnet,
 )
-from secant.nets.combinators import add, concat, multiply, residual, serial
 from secant.nets.graphs.graph import Graph
 from secant.nets.graphs.network import dag, edge_weights, with_edge_weights
 from secant.nets.graphs.recursion import pre_activation_hessian
 from secant.nets.homogeneity import Homogeneity, homogeneity
-from secant.nets.images import average_pool, conv, global_average_pool, patches
-from secant.nets.invariant import frozen, scale_invariant
-from secant.nets.layers import activation, dense, flatten, identity, scalar
+from secant.nets.invariant import scale_invariant
+from secant.nets.layers.activation import activation
+from secant.nets.layers.attention import attention
+from secant.nets.layers.combinators import add, concat, multiply, residual, serial
+from secant.nets.layers.conv import conv
+from secant.nets.layers.dense import dense
+from secant.nets.layers.frozen import frozen
+from secant.nets.layers.norm import batch_norm, group_norm, layer_norm
+from secant.nets.layers.pool import average_pool, global_average_pool
+from secant.nets.layers.shape import flatten, identity, scalar
+from secant.nets.layers.tokens import patches, positions
 from secant.nets.network import Network, count_parameters
-from secant.nets.norms import batch_norm, group_norm, layer_norm
 from secant.nets.parametrization import Draw, Parametrization
 from secant.nets.rebuild import with_parametrizations
 from secant.nets.taps import Site, observe
-from secant.nets.tokens import attention, positions
 
 __all__ = [
     "ACTIVATIONS",

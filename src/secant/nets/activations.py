@@ -24,8 +24,8 @@ Function = Callable[[Array], Array]
 class Nonlinearity:
     r"""A function of one number with the parameters that make it: $\sigma(z; \theta)$.
 
-    Two of the same name and parameters are equal, so that a network of either is compiled once, and whoever has a
-    formula for a kind of activation finds it by its name.
+    Two nonlinearities with the same name and parameters are equal, so a network of either is compiled once. Formulas
+    for a kind of activation are found by its name.
 
     Attributes:
         name: the kind, such as `leaky`.
@@ -55,7 +55,7 @@ class Nonlinearity:
 
     @property
     def __name__(self) -> str:
-        """What it is called in errors and records."""
+        """The name in errors and records."""
         return str(self)
 
     def __str__(self) -> str:
@@ -156,7 +156,7 @@ def hermite(coefficients: Sequence[float]) -> Nonlinearity:
 def sigmoid_like(a: float = 0.5, b: float = 1 / 2.4020563531719796, c: float = 0.5) -> Nonlinearity:
     r"""$\sigma(z) = a \operatorname{erf}(b z) + c$; by default within 0.01 of the logistic function.
 
-    The default $b$ is that of the least mean square difference over $[-5, 5]$, as in neural-tangents.
+    The default $b$ minimises the mean square difference over $[-5, 5]$, as in neural-tangents.
     """
     numbers = [_number("sigmoid_like", name, value) for name, value in (("a", a), ("b", b), ("c", c))]
     return Nonlinearity("sigmoid_like", _sigmoid_like, tuple(numbers))
@@ -181,7 +181,7 @@ _PLAIN: dict[str, Callable[..., Array]] = {
 ACTIVATIONS: dict[str, Nonlinearity] = {name: Nonlinearity(name, formula) for name, formula in _PLAIN.items()} | {
     made.name: made for made in (leaky(), exp(), rbf(), sigmoid_like())
 }
-r"""Every activation that has a name, those with parameters at their defaults.
+r"""Every activation that has a name. Those with parameters have the default ones.
 
 The slope of `relu` at zero is 0, and its second derivative is 0 everywhere; `gelu` is $z\,\Phi(z)$ with the Gaussian
 distribution function, not its approximation by tanh; `step` and `sign` have the slope 0 everywhere.
@@ -206,7 +206,7 @@ _heard: ContextVar[list[Array] | None] = ContextVar("heard", default=None)
 
 @contextmanager
 def listening() -> Iterator[list[Array]]:
-    """Collects what every activation is given while the block runs."""
+    """Collects the inputs of every activation while the block runs."""
     heard: list[Array] = []
     token = _heard.set(heard)
     try:
@@ -216,7 +216,7 @@ def listening() -> Iterator[list[Array]]:
 
 
 def activate(function: Function, z: Array) -> Array:
-    """Applies an activation. Every layer does it through here, so that pre-activations can be listened to."""
+    """Applies an activation. All layers apply theirs through this function, so that `listening` hears of every one."""
     heard = _heard.get()
     if heard is not None:
         heard.append(z)

@@ -7,14 +7,18 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from secant.nets.activations import Function
-from secant.nets.combinators import concat, residual, serial
-from secant.nets.images import average_pool, conv, global_average_pool, patches
-from secant.nets.layers import activation as activation_layer
-from secant.nets.layers import at_least_one, dense, flatten, identity, scalar
+from secant.nets.layers.activation import activation as activation_layer
+from secant.nets.layers.attention import attention
+from secant.nets.layers.checks import at_least_one
+from secant.nets.layers.combinators import concat, residual, serial
+from secant.nets.layers.conv import conv
+from secant.nets.layers.dense import dense
+from secant.nets.layers.norm import layer_norm
+from secant.nets.layers.pool import average_pool, global_average_pool
+from secant.nets.layers.shape import flatten, identity, scalar
+from secant.nets.layers.tokens import patches, positions
 from secant.nets.network import Network
-from secant.nets.norms import layer_norm
 from secant.nets.parametrization import Parametrization, parametrized
-from secant.nets.tokens import attention, positions
 
 Rule = str | Parametrization
 Rules = Rule | Sequence[Rule]
@@ -65,7 +69,7 @@ def mlp(
         parametrization: name or [`Parametrization`][secant.nets.Parametrization], or one for every layer of weights.
         bias: whether all layers have biases.
         output_activation: name or function after the last layer.
-        name: what it is called in errors and records.
+        name: the network's name in errors and records.
 
     Example:
         ```python
@@ -270,7 +274,7 @@ def vit(
     """A vision transformer.
 
     Patches of the image become tokens of `dim` features with a table of positions; every block is attention and then
-    two dense layers, each beside a shortcut and after a norm; the mean over tokens passes a dense layer. With `mup`
+    two dense layers, each beside a shortcut and after a norm. The mean over tokens passes a dense layer. With `mup`,
     products of queries and keys are divided by the size of a head instead of its root.
 
     Args:
@@ -288,7 +292,7 @@ def vit(
     at_least_one(name, blocks=blocks)
     rule = parametrized(parametrization)
     options: dict[str, Any] = {"parametrization": rule, "bias": bias}
-    # Once trained, queries and keys are correlated: their product is a sum over a head, not the root of one.
+    # Once trained, queries and keys are correlated: their product grows like the size of a head, not like its root.
     scaling: Literal["root", "linear"] = "linear" if rule.name == "mup" else "root"
     layers = [patches(patch), dense(dim, **options), positions(rule)]
     for _ in range(blocks):

@@ -1,4 +1,4 @@
-"""Whether a function is homogeneous in its parameters, and of which degree."""
+"""Whether a function is homogeneous in its parameters, and its degree."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from secant.core.types import Params
 
 
 class Homogeneity(NamedTuple):
-    r"""What Euler's identity says of a function at one point.
+    r"""The degree of homogeneity of a function at one point, by Euler's identity, and how well it fits.
 
     Attributes:
         degree: the $\alpha$ that fits $\nabla f\cdot\theta = \alpha f$ best.
-        residual: the largest $|\nabla f\cdot\theta - \alpha f|$ over the largest of $|f|$ and $|\nabla f\cdot\theta|$:
-            rounding where $f(c\,\theta) = c^\alpha f(\theta)$ near here, and not small elsewhere.
+        residual: the largest $|\nabla f\cdot\theta - \alpha f|$ over the largest of $|f|$ and $|\nabla f\cdot\theta|$.
+            It is rounding where $f(c\,\theta) = c^\alpha f(\theta)$ holds near the point, and not small elsewhere.
     """
 
     degree: Array
@@ -30,12 +30,12 @@ class Homogeneity(NamedTuple):
 def homogeneity(f: Callable[[Params, Any], Array], params: Params, x: Any) -> Homogeneity:
     r"""The degree of homogeneity of $f$ in its parameters, by Euler's identity $\nabla f\cdot\theta = \alpha f$.
 
-    One derivative along the parameters themselves. A network of $L$ layers without biases and with ReLU has degree
-    $L$; biases beyond the first layer or another activation leave a residual.
+    It costs one derivative, along the parameters themselves. A network of $L$ layers without biases and with ReLU has
+    degree $L$; biases beyond the first layer or another activation leave a residual.
 
     Args:
         f: any `f(params, x)`.
-        params: where to look.
+        params: the point.
         x: the inputs.
 
     Example:

@@ -4,61 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
-
-from secant.core.arguments import whole
-from secant.core.types import Params
-from secant.nets import taps
 from secant.nets.activations import Function
-from secant.nets.combinators import serial
-from secant.nets.layers import activation as activation_layer
-from secant.nets.layers import at_least_one, dense, scalar
-from secant.nets.network import Network, Shape
-from secant.nets.norms import batch_norm, group_norm, layer_norm
+from secant.nets.layers.activation import activation as activation_layer
+from secant.nets.layers.checks import at_least_one, one_of
+from secant.nets.layers.combinators import serial
+from secant.nets.layers.dense import dense
+from secant.nets.layers.frozen import frozen
+from secant.nets.layers.norm import batch_norm, group_norm, layer_norm
+from secant.nets.layers.shape import scalar
+from secant.nets.network import Network
 from secant.nets.parametrization import Parametrization, parametrized
-from secant.nets.records import Frozen
-
-
-def frozen(net: Network, seed: int = 0) -> Network:
-    """A network whose parameters are drawn once, from a seed, and not trained; its `params` is empty.
-
-    They are drawn for the shape and the type of the inputs, and are the same whenever those are the same.
-
-    Args:
-        net: any network.
-        seed: of the draw.
-
-    Example:
-        ```python
-        import jax
-        from secant import nets
-
-        net = nets.serial(nets.dense(64), nets.activation("relu"), nets.frozen(nets.dense(10, last=True)))
-        params = net.init(jax.random.key(0), (1, 20))
-        print(nets.count_parameters(params), net.output_shape((5, 20)))
-        ```
-        ```text
-        1280 (5, 10)
-        ```
-    """
-    seed = whole("frozen", "seed", seed, least=0)
-
-    @functools.lru_cache(maxsize=8)
-    def drawn(shape: Shape, dtype: str) -> Params:
-        with jax.ensure_compile_time_eval():  # numbers, also inside a function that is being compiled
-            return net.new(jax.random.key(seed), shape, jnp.dtype(dtype))[0]
-
-    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
-        return (), net.output_shape((1, *shape))[1:]
-
-    def run(params: Params, x: Array) -> Array:
-        return taps.unobserved(lambda: net.run(drawn(x.shape[1:], x.dtype.name), x))
-
-    return Network(new, run, f"frozen {net.name}", (net,), Frozen(seed), net.axes)
 
 
 def scale_invariant(
@@ -76,10 +33,10 @@ def scale_invariant(
 ) -> Network:
     r"""A fully connected network with $f(c\,w, x) = f(w, x)$ for all $c > 0$.
 
-    Every hidden layer is $x \mapsto \sigma(\mathrm{norm}(xW))$, and what comes after the last norm is not trained: its
-    gain 1, its shift 0 and the last layer, drawn from a seed. Without gains every $W$ is scale-invariant alone, with
-    any activation. With trained gains and shifts in the norms below, all parameters together are, if the activation is
-    homogeneous, such as ReLU.
+    Every hidden layer is $x \mapsto \sigma(\mathrm{norm}(xW))$. Nothing behind the last norm is trained: its gain is 1,
+    its shift is 0, and the last layer is drawn from a seed. Without gains, each $W$ alone is scale-invariant, with any
+    activation. With trained gains and shifts in the norms before the last, all parameters together are scale-invariant,
+    if the activation is homogeneous, such as ReLU.
 
     Args:
         widths: sizes of the hidden layers, at least one.
@@ -88,10 +45,10 @@ def scale_invariant(
         norm: over the features of a sample, over groups of them, or over the batch.
         groups: of `norm="group"`.
         gain: whether all norms but the last have a trained gain and shift.
-        epsilon: added to variances; above 0 the invariance is lost, by as much as it is of the variance.
+        epsilon: added to variances. Above 0 the invariance is lost, by about the ratio of `epsilon` to the variance.
         parametrization: of the dense layers.
         seed: of the last layer.
-        name: what it is called in errors and records.
+        name: the network's name in errors and records.
 
     Example:
         ```python
@@ -111,15 +68,16 @@ def scale_invariant(
     """
     sizes = list(widths)
     if not sizes:
-        raise ValueError("scale_invariant: `widths` is empty. Without a hidden layer there is nothing to train.")
+        raise ValueError(
+            "scale_invariant: `widths` is empty. Pass at least one size: without a hidden layer nothing is trained."
+        )
     at_least_one("scale_invariant", outputs=outputs)
     kinds: dict[str, Callable[..., Network]] = {
         "layer": layer_norm,
         "group": functools.partial(group_norm, groups),
         "batch": batch_norm,
     }
-    if norm not in kinds:
-        raise ValueError(f"scale_invariant: `norm` must be 'layer', 'group' or 'batch', got {norm!r}.")
+    one_of("scale_invariant", "norm", norm, tuple(kinds))
     rule = parametrized(parametrization)
     layers: list[Network] = []
     for index, size in enumerate(sizes):

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +15,20 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from secant.core.device import to_device
 from secant.core.types import Params
 from secant.nets.activations import listening
-from secant.nets.records import BatchNorm, Layer
 
 Shape = tuple[int, ...]
 """The shape of an array; that of one sample has no axis for samples."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What a layer is, or a network made of layers: a small record of its choices.
+
+    Each kind is in a file of `secant.nets.layers`, with what draws its parameters and what it computes.
+    """
+
+    mixes_samples: ClassVar[bool] = False
+    """Whether an output of the layer depends on the other samples of its batch."""
 
 
 class FeatureMismatchError(ValueError):
@@ -33,16 +43,16 @@ class FeatureMismatchError(ValueError):
 class Network:
     r"""An architecture: `init(key, shape)` draws parameters, `apply(params, x)` evaluates it.
 
-    A layer is a network, and so is anything the combinators make of layers; all of them act on batches, with one
-    row a sample, and all but `batch_norm` treat each sample alone. Everything in Secant that measures or trains takes
-    `net.apply`, and any other function of `(params, x)` as well.
+    A layer is a network, and so is anything that the combinators make of layers. All of them act on batches, with one
+    row a sample. All but `batch_norm` treat each sample alone. Everything in Secant that measures or trains takes
+    `net.apply`, or any other function of `(params, x)`.
 
     Attributes:
         new: `(key, shape of one sample, dtype) -> (params, shape of one output)`.
         run: `(params, x) -> outputs`.
-        name: what it is called in errors and records.
+        name: the network's name in errors and records.
         parts: for a chain of layers, the layers.
-        layer: what it is, for those who have a rule for it, such as `Dense(features=64, ...)`; None if unknown.
+        layer: the record of its kind and its choices, such as `Dense(features=64, ...)`; None if unknown.
         axes: how many axes one sample must have (1 for vectors, 3 for images with channels last); None for any.
 
     Example:
@@ -78,7 +88,7 @@ class Network:
         return self.new(key, self._sample("init", shape), dtype)[0]
 
     def apply(self, params: Params, x: Float[Array, "n ..."]) -> Array:
-        """Evaluates the network on a batch; one row an output."""
+        """Evaluates the network on a batch: one row of outputs a sample."""
         x = to_device(x)
         # Shapes and types only: under `jit` these checks cost nothing when the network runs.
         if x.ndim < 2:
@@ -102,15 +112,16 @@ class Network:
             raise ValueError(self._misfit(error, x.shape)) from None
 
     def pre_activations(self, params: Params, x: Float[Array, "n ..."]) -> tuple[Array, ...]:
-        """What every activation is given, in the order of evaluation, and last the outputs."""
+        """The inputs of every activation in the order of evaluation, and then the outputs of the network."""
         with listening() as heard:
             outputs = self.apply(params, x)
         return (*heard, outputs)
 
     @functools.cached_property
     def mixes_samples(self) -> bool:
-        """Whether an output depends on the other samples of its batch: whether there is a `batch_norm` in it."""
-        return isinstance(self.layer, BatchNorm) or any(part.mixes_samples for part in self.parts)
+        """Whether an output depends on the other samples of its batch, because the network has a `batch_norm`."""
+        own = self.layer is not None and self.layer.mixes_samples
+        return own or any(part.mixes_samples for part in self.parts)
 
     def output_shape(self, shape: Shape) -> Shape:
         """Shape of the outputs for inputs of shape `shape`, found without computing anything."""
@@ -156,8 +167,19 @@ class Network:
         )
 
 
+def fixed(name: str, function: Any, out: Any, layer: Layer, axes: int | None = None) -> Network:
+    """A layer without parameters; `out` is the shape of one output, given that of one sample."""
+    return Network(
+        lambda key, shape, dtype: ((), out(shape)),
+        lambda params, x: function(x),
+        name,
+        layer=layer,
+        axes=axes,
+    )
+
+
 def keys_of(key: PRNGKeyArray, count: int) -> list[PRNGKeyArray]:
-    """Independent keys. Unlike a split into so many, these are compiled once for all counts."""
+    """Independent keys. They are compiled once for all counts; `jax.random.split` is compiled for each."""
     return [jax.random.fold_in(key, index) for index in range(count)]
 
 

@@ -16,7 +16,7 @@ NAMES = ("ntk", "standard", "pytorch", "mean-field", "mup", "near-zero")
 """The parametrisations, by name."""
 
 FEW = 1 << 16
-"""Numbers that are drawn at once and then cut and scaled on the host, which compiles nothing."""
+"""Up to so many numbers are drawn at once, then cut and scaled on the host, which compiles nothing."""
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -47,8 +47,8 @@ class Draw:
         """Draws the parameter: the numbers that `jax.random` draws for this key and shape."""
         size = math.prod(shape)
         if not isinstance(key, jax.core.Tracer):
-            # A generator is compiled anew for every size, which takes longer than to draw and evaluate most networks.
-            # So it draws a few sizes only, of which the first numbers are the ones that are wanted.
+            # A generator is compiled anew for every size, which takes longer than drawing and evaluating most networks.
+            # So only a few sizes are drawn, and their first numbers are taken.
             exponent = max(8, (size - 1).bit_length())
             size = 1 << (exponent + exponent % 2 if exponent < 16 else exponent)
         if self.law == "normal":
@@ -82,21 +82,23 @@ class Parametrization:
     The first two give the same function at the start but train differently: in `ntk` a step of gradient descent moves a
     weight's product $m$ times less, so that one step size suits all widths.
 
-    `mup` is the maximal-update parametrisation, for layers of $k$ neurons: a step moves the signals of every layer by
-    an amount that does not depend on the width, so that features are learnt in the limit too and the best step size
-    at a small width is that at a large one. It asks for products $sw$ of variance $1/m$, in the last layer $1/m^2$,
-    and for steps that change $sw$ by $k/m$ times its gradient (SGD), by $1/m$ an entry (Adam). A step of SGD on
-    $w$ changes $sw$ by $s^2$ times its gradient, one of Adam by $s$ an entry: $s^2 = k/m$ and $s = 1/m$ do it with one
-    step size for all tensors, which the spread of $w$ then undoes at the start. Momentum goes with `sgd`; RMSprop,
-    Adagrad and all that divide gradients by their size with `adam`, with an `eps` below the gradients, of order
-    $1/m^2$. Outputs at the start, and with them their covariance, vanish with the width, as for `mean-field`.
+    `mup` is the maximal-update parametrisation, for layers of $k$ neurons. A step moves the signals of every layer by
+    an amount that does not depend on the width. So features are learnt in the limit too, and the best step size at a
+    small width is also the best at a large one.
+
+    `mup` asks for products $sw$ of variance $1/m$, in the last layer $1/m^2$, and for steps that change $sw$ by $k/m$
+    times its gradient (SGD) or by $1/m$ an entry (Adam). A step of SGD on $w$ changes $sw$ by $s^2$ times its gradient,
+    and a step of Adam changes $sw$ by $s$ an entry. With $s^2 = k/m$ and $s = 1/m$, one step size serves all tensors;
+    the spread of $w$ makes up for these scales at the start. Take `sgd` for momentum too. Take `adam` for RMSprop,
+    Adagrad and all optimisers that divide gradients by their size, with an `eps` below the gradients, which are of
+    order $1/m^2$. Outputs at the start vanish with the width, and so does their covariance, as for `mean-field`.
 
     Attributes:
         name: one of the above.
         gain: $g$; $\sqrt2$ keeps the size of signals through ReLU layers.
         bias_gain: $g_b$.
         spread: $\epsilon$ of `near-zero`.
-        optimizer: `"sgd"` or `"adam"`, for which `mup` is made; the others ask for none.
+        optimizer: the optimiser that `mup` is made for, `"sgd"` or `"adam"`; the other parametrisations ask for none.
         output_signs: the weights of the last layer start at plus or minus their standard deviation, each with
             probability one half, instead of as above.
 

@@ -1,4 +1,4 @@
-"""The same network with other parametrisations."""
+"""Networks rebuilt with other parametrisations."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from secant.nets.combinators import add, concat, multiply, residual, serial
-from secant.nets.images import conv
-from secant.nets.layers import dense
+from secant.nets.layers import Attention, Concat, Conv, Dense, Frozen, Positions, Product, Residual, Serial, Sum
+from secant.nets.layers.attention import attention
+from secant.nets.layers.combinators import add, concat, multiply, residual, serial
+from secant.nets.layers.conv import conv
+from secant.nets.layers.dense import dense
+from secant.nets.layers.tokens import positions
 from secant.nets.network import Network
 from secant.nets.parametrization import Parametrization, parametrized
-from secant.nets.records import Attention, Concat, Conv, Dense, Frozen, Positions, Product, Residual, Serial, Sum
-from secant.nets.tokens import attention, positions
 
 JOINS: dict[type, Any] = {Serial: serial, Residual: residual, Concat: concat, Sum: add, Product: multiply}
 PARAMETRIZED = (Dense, Conv, Attention, Positions)
 
 
 def parametrizations(net: Network) -> list[Parametrization]:
-    """Those of all layers that have one, in the order of the network."""
+    """The parametrisations of all layers that have one, in the order of the network."""
     if isinstance(net.layer, PARAMETRIZED):
         return [net.layer.parametrization]
     if isinstance(net.layer, Frozen):  # stays as it has been drawn
@@ -32,8 +33,8 @@ def with_parametrizations(net: Network, rules: str | Parametrization | Sequence[
 
     Args:
         net: a network made of the layers and combinators of `secant.nets`.
-        rules: one for all layers, or one for each that has one: dense layers, convolutions, attention and tables of
-            positions, in the order of the network.
+        rules: one parametrisation for all layers, or one for each layer that has one, in the order of the network.
+            Dense layers, convolutions, attention and tables of positions have one.
 
     Example:
         ```python
@@ -51,7 +52,8 @@ def with_parametrizations(net: Network, rules: str | Parametrization | Sequence[
     given = [rules] * count if isinstance(rules, str | Parametrization) else list(rules)
     if len(given) != count:
         raise ValueError(
-            f"with_parametrizations: `rules` must be one, or one for each of {count} layers, got {len(given)}."
+            f"with_parametrizations: `rules` must be one parametrisation, or one for each of {count} layers, got "
+            f"{len(given)}."
         )
     return _rebuilt(net, iter([parametrized(rule) for rule in given]))
 
@@ -63,7 +65,10 @@ def _rebuilt(net: Network, rules: Iterator[Parametrization]) -> Network:
     if not net.parts or isinstance(layer, Frozen):
         return net
     if type(layer) not in JOINS:
-        raise ValueError(f"with_parametrizations: {net.name} is not made by a combinator of secant.nets.")
+        raise ValueError(
+            f"with_parametrizations: {net.name} is not made by a combinator of secant.nets. Build it with serial, "
+            "residual, concat, add or multiply."
+        )
     parts = [_rebuilt(part, rules) for part in net.parts]
     return replace(JOINS[type(layer)](*parts, name=net.name), axes=net.axes)
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from secant.core.types import Params
+from secant.nets.layers import Dense, Serial
 from secant.nets.network import Network
-from secant.nets.records import Dense, Serial
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class InputReduction:
 
 
 def reduce_inputs(net: Network, x: Float[Array, "n d"]) -> InputReduction | None:
-    """The exact reduction of a batch, or None where there is none: other first layers, or enough samples.
+    """The exact reduction of a batch; None for other first layers, or with at least as many samples as features.
 
     Costs one QR decomposition of the batch.
     """
@@ -81,7 +81,7 @@ def reduce_inputs(net: Network, x: Float[Array, "n d"]) -> InputReduction | None
 
 
 def scale_ratio(layer: Dense, before: int, after: int) -> float:
-    """What inputs must be multiplied with so that a dense layer of fewer inputs acts as before."""
+    """The factor on the inputs with which a dense layer of fewer inputs acts as before."""
     now, then = (layer.parametrization.weight(m, layer.features, last=layer.last).scale for m in (before, after))
     return now / then
 

@@ -1,9 +1,9 @@
 """Sites: the places where a parameter meets the data.
 
-Every layer with parameters touches them through one of the functions below, and nowhere else. Normally each is just
-its formula. Under [`observe`][secant.nets.taps.observe] it also hands out what it was given, and takes a
-perturbation of its output: the two halves of every per-sample gradient, from which tangent kernels are built without
-the Jacobian.
+Every layer with parameters touches them through one of the functions below, and nowhere else. Usually each of these
+functions is just its formula. Under [`observe`][secant.nets.taps.observe] it also hands out its inputs, and adds a
+perturbation to its output. These are the two halves of every per-sample gradient, and tangent kernels are built from
+them without the Jacobian.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def observe(
 
 
 def unobserved(run: Callable[[], Any]) -> Any:
-    """Runs what has no parameters to be looked at, also where a network around it is observed."""
+    """Runs a function whose sites are not reported, also where the network around it is observed."""
     token = _tape.set(None)
     try:
         return run()
@@ -130,7 +130,7 @@ def convolution(
 
 
 def padded(inputs: Array, window: tuple[int, ...], steps: tuple[int, ...], padding: str) -> tuple[Array, str]:
-    """Inputs, of shape `(samples, *positions, features)`, and a padding that is left to others: not a circular one."""
+    """Inputs, `(samples, *positions, features)`, after a circular padding, and the padding that is still to be done."""
     if padding != "CIRCULAR":
         return inputs, padding
     pads = lax.padtype_to_pads(inputs.shape[1:-1], window, steps, "SAME")
@@ -138,7 +138,7 @@ def padded(inputs: Array, window: tuple[int, ...], steps: tuple[int, ...], paddi
 
 
 def _derived_as(bilinear: Callable[[Array, Array], Array], left: Array, right: Array, value: Array) -> Array:
-    """`value`, which is `bilinear(left, right)`, with the derivatives taken of that."""
+    """`value`, which is `bilinear(left, right)`, with the derivatives of that product."""
 
     @jax.custom_jvp
     def known(left: Array, right: Array, value: Array) -> Array:

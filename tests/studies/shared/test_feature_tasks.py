@@ -6,7 +6,7 @@ import xarray as xr
 
 import secant as sc
 from secant import lab
-from secant.nets.records import Dense
+from secant.nets.layers import Dense
 from secant.studies.shared.features import tasks
 from secant.studies.thesis.ch4.fig_4_11 import RULES, STEPS
 

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from secant.nets.layers import Activation, Conv, Dense, GlobalAveragePool, Residual, Serial
 from secant.nets.network import Network
-from secant.nets.records import Activation, Conv, Dense, GlobalAveragePool, Residual, Serial
 from secant.nets.taps import observe
 
 

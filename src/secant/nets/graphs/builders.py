@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from secant.nets.graphs.graph import Block, Graph, Shared
-from secant.nets.layers import at_least_one
+from secant.nets.layers.checks import at_least_one
 
 
 def _generator(key: PRNGKeyArray) -> np.random.Generator:
@@ -128,7 +128,8 @@ def drop_edges(
         graph: a graph without shared weights.
         key: random key.
         rate: between 0 and 1.
-        normalize: `new` divides a neuron's sum by the root of the in-degree that is left, `original` by that before.
+        normalize: `new` divides a neuron's sum by the root of the in-degree that is left, `original` by the root of the
+            in-degree before.
     """
     if not 0 <= rate < 1:
         raise ValueError(f"drop_edges: `rate` must be at least 0 and below 1, got {rate}.")

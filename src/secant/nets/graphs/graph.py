@@ -27,7 +27,7 @@ class Block:
     Attributes:
         sources: the earlier neurons that any of them reads, in increasing order, shape `(s,)`.
         edges: which of those each neuron reads, `bool`, shape `(s, m)`.
-        fans: the number under the root, one a neuron, shape `(m,)`; the in-degree unless said otherwise.
+        fans: the number under the root, one a neuron, shape `(m,)`; by default the in-degree.
         skips: an earlier neuron whose value is added behind the activation with a fixed weight of 1, or -1, shape
             `(m,)`; None where there are none.
     """

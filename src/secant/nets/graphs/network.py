@@ -19,9 +19,8 @@ from secant.core.types import Params
 from secant.nets import taps
 from secant.nets.activations import Function, activate, named
 from secant.nets.graphs.graph import Block, Graph, Shared
-from secant.nets.network import FeatureMismatchError, Network, Shape, keys_of
+from secant.nets.network import FeatureMismatchError, Layer, Network, Shape, keys_of
 from secant.nets.parametrization import Draw
-from secant.nets.records import Layer
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def dag(
         graph: the graph.
         activation: name or function, for all hidden neurons.
         exceptions: other activations for some of them, by label.
-        name: what it is called in errors and records.
+        name: the network's name in errors and records.
 
     Example:
         ```python

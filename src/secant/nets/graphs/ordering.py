@@ -1,4 +1,4 @@
-"""From a list of edges to layers, with a clear word about what is wrong with it."""
+"""From a list of edges to layers; errors name what is wrong with the list."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def order(
         outputs = [neuron for neuron in sources if neuron not in read and neuron not in given]
     for neuron in outputs:
         if neuron not in sources:
-            raise ValueError(f"edges: output {neuron!r} has no edge.")
+            raise ValueError(f"edges: output {neuron!r} has no edge. Add one that ends in it.")
     depth = max(level.values())
     early = [neuron for neuron in outputs if level[neuron] < depth]
     if early and not outputs_anywhere:
@@ -59,12 +59,12 @@ def _sources(edges: Iterable[tuple[Hashable, Hashable]]) -> Sources:
         if start == end:
             raise ValueError(f"edges: neuron {start!r} has an edge to itself.")
         if (start, end) in seen:
-            raise ValueError(f"edges: the edge from {start!r} to {end!r} is there twice.")
+            raise ValueError(f"edges: the edge from {start!r} to {end!r} is there twice. Pass every edge once.")
         seen.add((start, end))
         sources.setdefault(start, [])
         sources.setdefault(end, []).append(start)
     if not sources:
-        raise ValueError("edges: there is none.")
+        raise ValueError("edges: there is none. Pass at least one pair (from, to).")
     return sources
 
 
@@ -86,12 +86,13 @@ def _levels(sources: Mapping[Hashable, list[Hashable]], inputs: Sequence[Hashabl
                 ready.append(neuron)
     left = {neuron for neuron, count in waiting.items() if count}
     if left:
-        raise ValueError(f"edges: there is a cycle, {' -> '.join(map(repr, _cycle(sources, left)))}.")
+        cycle = " -> ".join(map(repr, _cycle(sources, left)))
+        raise ValueError(f"edges: there is a cycle, {cycle}. Leave out one of its edges.")
     return level
 
 
 def _cycle(sources: Mapping[Hashable, list[Hashable]], left: set[Hashable]) -> list[Hashable]:
-    """A cycle among neurons each of which reads another of them."""
+    """A cycle among neurons that each read another of them."""
     path: list[Hashable] = [next(neuron for neuron in sources if neuron in left)]
     while path[-1] not in path[:-1]:
         path.append(next(source for source in sources[path[-1]] if source in left))

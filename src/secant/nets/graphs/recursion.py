@@ -33,8 +33,8 @@ def pre_activation_hessian(
     D^2 f_u = \sigma'_u D^2 \tilde f_u + \sigma''_u\, D \tilde f_u\, D \tilde f_u^\top,$$
 
     where $e_{uv}$ is the unit vector of a weight and the derivatives of inputs are 0. Each neuron before $v$ costs one
-    matrix of the size of the result, so this is for small graphs, where it says exactly where curvature comes from. It
-    runs on the host, in NumPy.
+    matrix of the size of the result, so this is for small graphs. There it shows exactly where curvature comes from.
+    It runs on the host, in NumPy.
 
     Args:
         graph: the graph.
@@ -49,7 +49,10 @@ def pre_activation_hessian(
     """
     labels = [graph.label(v) for v in range(graph.inputs, graph.neurons)]
     if neuron not in labels:
-        raise ValueError(f"pre_activation_hessian: {neuron!r} is not a neuron of the graph that is computed.")
+        raise ValueError(
+            f"pre_activation_hessian: {neuron!r} is not a neuron of the graph that is computed. Pass the label of a "
+            "neuron that is not an input."
+        )
     functions = neuron_activations(graph, activation, exceptions)
     weights, size = np.asarray(edge_weights(graph, params)), graph.parameters
     # For every neuron so far: its value, its gradient, its Hessian.
