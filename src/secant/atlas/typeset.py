@@ -74,9 +74,12 @@ def prose(text: str) -> Markup:
 
 def statement_of(text: str) -> Markup:
     """A formula given without dollars, or a sentence that may have formulas in it, whichever `text` is."""
-    if "$" in text or _WORDS.search(_COMMANDS.sub(" ", text)):
-        return inline(text)
-    return formula(text, display=True)
+    return inline(text) if has_words(text) else formula(text, display=True)
+
+
+def has_words(text: str) -> bool:
+    """Whether a text is a sentence, possibly with formulas between dollars, and not a formula without dollars."""
+    return "$" in text or bool(_WORDS.search(_COMMANDS.sub(" ", text)))
 
 
 def sentence(text: str) -> Markup:
