@@ -33,6 +33,15 @@ def texts_of(study):
     yield from (study.title, study.statement, study.section, study.source.title, *study.source.chapters.values())
     for name, field in study.config_type.__dataclass_fields__.items():
         yield field.metadata.get("help", name)
+    yield from claims_of(study)
+
+
+def corpus_of_claims():
+    """The literal names, notes and reasons of all findings."""
+    return list(dict.fromkeys(text for study in catalog() for text in claims_of(study)))
+
+
+def claims_of(study):
     tree = ast.parse(Path(study.module).read_text())
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         if isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "claims":

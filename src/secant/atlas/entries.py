@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -39,10 +39,17 @@ class Gauge:
 
 @dataclass(frozen=True)
 class Row:
-    """A finding, with what a reader would compute in his head."""
+    """A finding, with what a reader would compute in his head.
+
+    Attributes:
+        facts: what the run says of it.
+        key: its short name on the page of its study.
+        footnote: the number of the note that says where its tolerance comes from, if several findings share the reason.
+    """
 
     facts: dict[str, Any]
     key: str = ""
+    footnote: int | None = None
 
     @property
     def relation(self) -> str:
@@ -76,9 +83,24 @@ class Row:
         return self.facts.get("by") == "derivation"
 
     @property
+    def why(self) -> str:
+        """Where its tolerance comes from, unless the note says so too."""
+        why = self.facts.get("why", "")
+        return "" if why == self.facts.get("note") else why
+
+    @property
     def risk(self) -> float | None:
-        """How often a true claim may fail it, where that is known."""
-        return self.facts.get("risk")
+        """How often a true claim may fail by chance; none where it cannot, or where nobody knows."""
+        return self.facts.get("risk") or None
+
+
+@dataclass(frozen=True)
+class Footnote:
+    """The reason for the tolerance of several findings."""
+
+    number: int
+    text: str
+    rows: list[Row]
 
 
 @dataclass(frozen=True)
@@ -104,11 +126,18 @@ class Entry:
     figure: bool = False
     figure_error: str = ""
     rows: list[Row] = field(default_factory=list)
+    footnotes: list[Footnote] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         findings = self.shown.record.findings if self.shown else []
         keys = keys_of([finding["finding"] for finding in findings])
-        self.rows = [Row(finding, key) for finding, key in zip(findings, keys, strict=True)]
+        rows = [Row(finding, key) for finding, key in zip(findings, keys, strict=True)]
+        numbers = _numbered([row.why for row in rows])
+        self.rows = [replace(row, footnote=numbers.get(row.why)) for row in rows]
+        self.footnotes = [
+            Footnote(number, why, [row for row in self.rows if row.footnote == number])
+            for why, number in numbers.items()
+        ]
         self.source: Source = self.study.source
 
     @property
@@ -258,6 +287,12 @@ def _chapters(entries: list[Entry]) -> Iterator[Chapter]:
     for name, group in groupby(entries, key=lambda entry: entry.study.chapter):
         members = list(group)
         yield Chapter(name, members[0].source.chapters.get(name, ""), members)
+
+
+def _numbered(reasons: list[str]) -> dict[str, int]:
+    """The reasons that come more than once, numbered in the order in which they first come."""
+    counts = Counter(filter(None, reasons))
+    return {why: number for number, why in enumerate((why for why in counts if counts[why] > 1), start=1)}
 
 
 def _count(entries: Iterable[Entry]) -> dict[str, int]:

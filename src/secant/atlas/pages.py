@@ -17,7 +17,7 @@ from secant._version import __version__
 from secant.atlas import numbers, reading, typeset
 from secant.atlas.entries import Entry, parts, totals
 from secant.atlas.listing import with_shared
-from secant.atlas.runs import Shown, choose, outdated
+from secant.atlas.runs import Shown, choose, outdated, rebuild
 from secant.atlas.swap import AtlasError, replacing
 from secant.atlas.watched import Run, of_record, runs_below
 from secant.lab import SCALES, CorruptRunError, Store, StoreError, Study, catalog, figure_files, files, save_figures
@@ -69,7 +69,7 @@ def build(
         entries = [_entry(study, store, scale) for study in (catalog() if studies is None else studies)]
         for entry in entries:
             _copy_files(entry, store, directory / entry.directory)
-        _write_pages(entries, runs_below(store.root / "watched"), directory)
+        _write_pages(entries, runs_below(store.root / "watched"), directory, rebuild(destination, scale))
         _copy_static(directory)
     return destination.expanduser().resolve() / "index.html"
 
@@ -177,7 +177,7 @@ def _copy_figure(study: Study, shown: Shown, store: Store, directory: Path) -> b
     return found is not None
 
 
-def _write_pages(entries: list[Entry], runs: list[Run], directory: Path) -> None:
+def _write_pages(entries: list[Entry], runs: list[Run], directory: Path, again: str) -> None:
     templates = environment()
     shelf = reading.shelf()
     carried = {page.name: page.page for page in shelf}
@@ -189,6 +189,7 @@ def _write_pages(entries: list[Entry], runs: list[Run], directory: Path) -> None
         "theory": carried.get(reading.THEORY),
         "verdicts": carried.get(reading.VERDICTS),
         "runs": runs,
+        "rebuild": again,
     }
 
     def write(path: str, template: str, **values: Any) -> None:
@@ -239,6 +240,8 @@ def environment() -> jinja2.Environment:
         "excerpt": typeset.excerpt,
         "first_sentence": typeset.first_sentence,
         "sentence": typeset.sentence,
+        "finding": typeset.of_finding,
+        "plain": typeset.plain,
         "claim": typeset.statement_of,
         "number": numbers.number,
         "exact": numbers.exact,

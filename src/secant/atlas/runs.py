@@ -11,6 +11,7 @@ from typing import Any
 
 from secant.lab import SCALES, CorruptRunError, Record, Store, Study
 from secant.lab.config import content
+from secant.lab.store import HomeError, home
 from secant.lab.study import Config
 
 
@@ -94,6 +95,19 @@ def _changed(study: Study, store: Store) -> Iterator[Shown]:
             defaults = content(study.config(record.scale))
             changed = {name: value for name, value in given.items() if _tuples(defaults[name]) != value}
             yield Shown(record, config, record.scale, changed)
+
+
+def rebuild(destination: Path | str, scale: str | None) -> str:
+    """The command that builds the pages in this place again."""
+    place = Path(destination).expanduser()
+    words = ["secant", "atlas"]
+    try:
+        usual = (home() / "atlas").resolve() == place.resolve()
+    except HomeError:
+        usual = False
+    if not usual:
+        words += ["--output", str(destination)]
+    return shlex.join([*words, *(["--scale", scale] if scale else []), "--open"])
 
 
 def _directories(study: Study, store: Store) -> list[Path]:

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 
 from markupsafe import Markup, escape
 
+from secant.atlas import spelled
 from secant.atlas.mathml import UntranslatableError, mathml
 from secant.lab import plain as unicode
 from secant.lab.plain import MATH
@@ -88,6 +89,12 @@ def sentence(text: str) -> Markup:
     if word and not _SYMBOL.fullmatch(word[0]) and (len(word[0]) > 1 or word[0] == "a"):
         text = text[0].upper() + text[1:]
     return inline(text)
+
+
+def of_finding(text: str, capital: bool = True) -> Markup:
+    """The name, the note or the reason of a finding: formulas between dollars, or spelled in letters, are typeset."""
+    latex = spelled.latex(text)
+    return sentence(latex) if capital else inline(latex)
 
 
 def excerpt(text: str) -> Markup:
