@@ -59,16 +59,16 @@ def test_a_risk_is_shown_only_where_there_is_one(page):
 def test_a_reason_that_several_findings_share_stands_once_as_a_footnote(page):
     assert words(page).count("The next term, of the order") == 1
     assert words(page).count("Once only") == 1, "a reason of one finding stands beside it"
-    (note,) = re.findall(r'<li id="note-1">.*?</li>', page)
+    (note,) = re.findall(r'<li id="note-a">.*?</li>', page)
     assert "The next term" in words(note)
-    marked = [row for row in rows(page) if 'href="#note-1"' in row]
+    marked = [row for row in rows(page) if 'href="#note-a"' in row]
     assert len(marked) == 3
     back = re.findall(r'href="#(reference-[^"]*)" role="doc-backlink" aria-label="([^"]*)"', note)
     assert [label for _, label in back] == [f"Back to the finding: term {k} at ηλ₀ = {k}" for k in range(3)]
     for row, (target, _) in zip(marked, back, strict=True):
         assert f'id="{target}"' in row
         assert re.search(
-            r'<sup[^>]*><a href="#note-1"[^>]* role="doc-noteref" aria-label="Note 1: [^"]+">1</a></sup>', row
+            r'<sup[^>]*><a href="#note-a"[^>]* role="doc-noteref" aria-label="Note a: [^"]+">a</a></sup>', row
         )
         assert "The next term" not in row
     assert re.search(r'<section class="footnotes" role="doc-endnotes" aria-label="[^"]+">', page)
@@ -83,9 +83,9 @@ def test_a_footnote_leads_there_and_back(directory, window):
     page = window()
     page.goto((directory / "index.html").as_uri())
     mark = page.locator("[role='doc-noteref']").nth(1)
-    assert mark.inner_text() == "1"
+    assert mark.inner_text() == "a"
     mark.click()
-    assert page.locator("#note-1").evaluate("note => note.matches(':target')")
+    assert page.locator("#note-a").evaluate("note => note.matches(':target')")
     page.locator("[role='doc-backlink']").nth(1).click()
     assert mark.evaluate("mark => mark.matches(':target')")
     top, plain = (page.locator(one).first.bounding_box() for one in (".reference a", ".tolerance .size"))
@@ -129,6 +129,7 @@ def test_what_a_program_reads_keeps_the_source(directory):
         ("over sqrt(m), at last", r"over $\sqrt{m}$, at last"),
         ("below 2/eta", r"below $2/\eta$"),
         ("epsilon^2", r"$\epsilon^{2}$"),
+        ("exactly -1/2, from (-1, 2)", "exactly \u22121/2, from (\u22121, 2)"),
         ("log m / sqrt m from the edge", r"$\log m/\sqrt{m}$ from the edge"),
         ("(1 - eta lambda_max)^t steps", r"$(1 - \eta \lambda_{\max})^t$ steps"),
         ("order O(eps), eta = 0.5", r"order O($\epsilon$), $\eta = 0.5$"),

@@ -44,12 +44,12 @@ class Row:
     Attributes:
         facts: what the run says of it.
         key: its short name on the page of its study.
-        footnote: the number of the note that says where its tolerance comes from, if several findings share the reason.
+        footnote: the letter of the note that says where its tolerance comes from, if several findings share the reason.
     """
 
     facts: dict[str, Any]
     key: str = ""
-    footnote: int | None = None
+    footnote: str = ""
 
     @property
     def relation(self) -> str:
@@ -98,7 +98,7 @@ class Row:
 class Footnote:
     """The reason for the tolerance of several findings."""
 
-    number: int
+    mark: str
     text: str
     rows: list[Row]
 
@@ -132,11 +132,10 @@ class Entry:
         findings = self.shown.record.findings if self.shown else []
         keys = keys_of([finding["finding"] for finding in findings])
         rows = [Row(finding, key) for finding, key in zip(findings, keys, strict=True)]
-        numbers = _numbered([row.why for row in rows])
-        self.rows = [replace(row, footnote=numbers.get(row.why)) for row in rows]
+        marks = _marks([row.why for row in rows])
+        self.rows = [replace(row, footnote=marks.get(row.why, "")) for row in rows]
         self.footnotes = [
-            Footnote(number, why, [row for row in self.rows if row.footnote == number])
-            for why, number in numbers.items()
+            Footnote(mark, why, [row for row in self.rows if row.footnote == mark]) for why, mark in marks.items()
         ]
         self.source: Source = self.study.source
 
@@ -289,10 +288,11 @@ def _chapters(entries: list[Entry]) -> Iterator[Chapter]:
         yield Chapter(name, members[0].source.chapters.get(name, ""), members)
 
 
-def _numbered(reasons: list[str]) -> dict[str, int]:
-    """The reasons that come more than once, numbered in the order in which they first come."""
+def _marks(reasons: list[str]) -> dict[str, str]:
+    """Letters for the reasons that come more than once: a number above the line would look like an exponent."""
     counts = Counter(filter(None, reasons))
-    return {why: number for number, why in enumerate((why for why in counts if counts[why] > 1), start=1)}
+    shared = [why for why in counts if counts[why] > 1]
+    return {why: chr(ord("a") + place % 26) * (1 + place // 26) for place, why in enumerate(shared)}
 
 
 def _count(entries: Iterable[Entry]) -> dict[str, int]:

@@ -23,6 +23,7 @@ _ANY = rf"(?:\({_FLAT}\)(?:{_POWER})?|{_ATOM})"
 _FORMULA = re.compile(rf"{_BEFORE}{_ANY}(?:{_JOINED}{_ANY})*{_AFTER}")
 _IS_FORMULA = re.compile(rf"(?<![A-Za-z]){_STRONG}")
 _WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
+_MINUS = re.compile(r"(?:(?<=[ (,])|^)-(?=\d+(?:[./]\d+)?(?:[\s,;:)]|$))")
 _KEPT = re.compile(r"`[^`\n]+`|(?<!\\)\$[^$]+\$|--[\w-]+")
 
 
@@ -47,7 +48,8 @@ def latex(text: str) -> str:
 
 
 def _written(text: str) -> str:
-    return _FORMULA.sub(lambda match: _between_dollars(match[0]), text)
+    text = _FORMULA.sub(lambda match: _between_dollars(match[0]), text)
+    return _MINUS.sub("\u2212", text)
 
 
 def _between_dollars(text: str) -> str:
