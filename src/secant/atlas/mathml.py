@@ -1,7 +1,8 @@
 r"""LaTeX to MathML that today's browsers set well.
 
-`latex2mathml` translates; what follows repairs what MathML Core leaves to the author: signs that are unary, bars that
-open and close, operator names and their spacing, limits below sums, accents, and bold letters.
+`latex2mathml` translates the formula. Then this module repairs what MathML Core leaves to the author: unary signs, bars
+that open and close, operator names and their spacing, limits below sums, accents, brackets of a chosen size, and
+letters of other alphabets.
 """
 
 from __future__ import annotations
@@ -50,15 +51,15 @@ _REWRITES = (
 
 
 class UntranslatableError(ValueError):
-    """LaTeX that has no MathML here."""
+    """This LaTeX cannot be translated into MathML."""
 
 
 def mathml(latex: str, *, display: bool = False) -> list[ET.Element]:
-    r"""The formula as `math` elements: one, or, in a line of text, several between which a long formula may break.
+    r"""The formula as `math` elements. In a line of text a long formula has several, with possible breaks between.
 
     Args:
         latex: the formula, without its dollars.
-        display: on a line of its own.
+        display: the formula stands on a line of its own.
 
     Raises:
         UntranslatableError: if the formula is empty, malformed or uses an unknown command.

@@ -1,4 +1,4 @@
-"""Which run of a study the pages show, and the command that makes it."""
+"""Chooses the run of a study that the pages show, and gives the commands that make the run and the pages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def choose(study: Study, store: Store, scale: str | None = None) -> Shown | None
 
 
 def outdated(study: Study, store: Store) -> bool:
-    """Whether there are runs of the study, by whatever code."""
+    """Whether the study has runs, made by any version of the code."""
     return bool(_directories(study, store))
 
 

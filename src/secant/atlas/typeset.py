@@ -59,7 +59,7 @@ def inline(text: str) -> Markup:
 
 
 def prose(text: str) -> Markup:
-    """Paragraphs of text: blank lines part them, formulas between double dollars stand on lines of their own."""
+    """Paragraphs of text. Blank lines separate them; formulas between double dollars stand on lines of their own."""
     paragraphs = []
     for paragraph in filter(None, _BLANK_LINES.split(text.strip())):
         parts, end = [], 0
@@ -74,7 +74,7 @@ def prose(text: str) -> Markup:
 
 
 def statement_of(text: str) -> Markup:
-    """A formula given without dollars, or a sentence that may have formulas in it, whichever `text` is."""
+    """A text that is either a formula without dollars or a sentence with formulas between dollars."""
     return inline(text) if has_words(text) else formula(text, display=True)
 
 
@@ -105,7 +105,7 @@ def excerpt(text: str) -> Markup:
 
 
 def first_sentence(text: str) -> Markup:
-    """The first sentence of a text on one line; a formula on a line of its own ends it."""
+    """The first sentence of a text, on one line. A formula on a line of its own ends the sentence."""
     head = _BLANK_LINES.split(text.strip())[0].split("$$")[0].strip()
     hidden = MATH.sub(lambda match: "x" * len(match[0]), head)  # the points inside formulas end nothing
     end = re.search(r"(?<!\be\.g)(?<!\bi\.e)[.!?](?=\s|$)", hidden)
