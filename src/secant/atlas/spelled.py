@@ -37,7 +37,7 @@ def latex(text: str) -> str:
         print(latex("distance over m lambda_0 at 2/eta, with eta_lambda = 1"))
         ```
         ```text
-        distance over $m \lambda_0$ at $2/\eta$, with eta_lambda = 1
+        distance over $m \lambda_{0}$ at $2/\eta$, with eta_lambda = 1
         ```
     """
     parts, end = [], 0
