@@ -3,6 +3,7 @@
 import sys
 import types
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import xarray as xr
 
 from secant import atlas, lab
 from secant.lab import Erratum, Finding, Source, Store, Tolerance, option, scaled, study
+
+sys.path.append(str(Path(__file__).parent))  # where the tests find `formulas`
 
 
 @dataclass(frozen=True)

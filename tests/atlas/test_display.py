@@ -88,6 +88,6 @@ def test_an_index_of_nothing_run_is_a_short_list(unrun, window, width, a_study):
     row = page.locator("li.study", has_text="quadreg/fig-2").first
     for part in (".where code", "h4 a", ".first"):
         assert row.locator(part).inner_text().strip()
-    assert page.locator(".how-to .command code").inner_text().startswith("secant run ")
+    assert page.locator(".how-to .command code").first.inner_text().startswith("secant run ")
     page.fill("#search", "quadreg/fig-2")
     assert page.locator("li.study:visible").count() == 1

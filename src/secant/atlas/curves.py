@@ -13,15 +13,15 @@ from secant.atlas.numbers import number
 from secant.monitors.display import Panel, Series, above_edge, thinned
 
 SIZE = 1000
-"""Of the square, to which coordinates are rounded."""
+"""Side of the square; coordinates are rounded to whole units."""
 
 POINTS = 300
-"""Stretches of steps of which a curve shows the smallest and the largest value."""
+"""The steps are cut into this many stretches; a curve shows the smallest and the largest value of each."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark of an axis: where, as a share of it, and what it says."""
+    """A mark of an axis: its place, as a share of the axis, and its text."""
 
     place: float
     text: Markup
@@ -32,11 +32,11 @@ class Curve:
     """A quantity as it is drawn.
 
     Attributes:
-        name: in words.
-        path: in the square, from the upper left; empty where there is nothing to draw.
-        last: its last value.
-        look: `edge`, or the number of its colour.
-        points: `[step, value]`, for a reader who points at one; None for what is no number.
+        name: the quantity, in words.
+        path: the line in the square, from the upper left; empty where there is nothing to draw.
+        last: the last value.
+        look: `edge`, or the number of the colour.
+        points: pairs `[step, value]`, for a reader who points at one; None replaces a value that is not a number.
     """
 
     name: str
@@ -58,24 +58,24 @@ class Chart:
 
     @property
     def above(self) -> tuple[int, int] | None:
-        """At how many looks the first quantity was above its edge, and of how many."""
+        """The number of looks at which the first quantity was above its edge, and the number of all looks."""
         return above_edge(self.panel) if "edge" in self.panel.title else None
 
     @property
     def described(self) -> str:
-        """What somebody who cannot see it should know."""
+        """The chart in a sentence, for a reader who cannot see it."""
         low, high = self.panel.limits
         last = ", ".join(f"{curve.name} {_word(curve.last)} at last" for curve in self.curves)
         return f"{self.panel.title}, from {_word(low)} to {_word(high)}: {last}."
 
     @property
     def data(self) -> dict[str, Any]:
-        """For the script that tells values where a reader points."""
+        """The numbers for the script that shows values where a reader points."""
         curves = [{"name": curve.name, "points": curve.points} for curve in self.curves]
         return {"first": self.span[0], "last": self.span[1], "curves": curves}
 
     def across(self, step: int) -> float:
-        """Where a step is, in the square."""
+        """The horizontal place of a step in the square."""
         first, last = self.span
         return round(SIZE * min(max((step - first) / max(last - first, 1), 0.0), 1.0), 1)
 

@@ -23,7 +23,7 @@ from secant.monitors.records.record import Watched
 
 @np.errstate(all="ignore")  # a record may hold any number
 def page(watched: Watched, diagnosis: Diagnosis) -> str:
-    """The diagnosis of a record as a page of HTML; whatever the record says is shown as text.
+    """The diagnosis of a record as a page of HTML. Everything from the record is shown as text, never as markup.
 
     Args:
         watched: the record.
@@ -58,18 +58,18 @@ def page(watched: Watched, diagnosis: Diagnosis) -> str:
 
 
 def title_of(study: str) -> str:
-    """The title of a study; its id where there is none of that name."""
+    """The title of a study, or the id if no study has this id."""
     return next((one.title for one in lookup.entries() if one.id == study), study)
 
 
 def address_of(study: str) -> str:
-    """Where the study's page is, if `secant atlas` has made it here."""
+    """The address of the study's page, if `secant atlas` has built one here."""
     found = home() / "atlas" / "studies" / Path(study) / "index.html"
     return found.resolve().as_uri() if study and found.is_file() else ""
 
 
 def guide_name(guide: str) -> str:
-    """Where a page of the documentation lies here, with its heading; its place in the documentation where it does not.
+    """The file of a page of the documentation, with its heading; without the file here, its place in the documentation.
 
     Args:
         guide: `guide/page.md#heading`.
@@ -81,7 +81,7 @@ def guide_name(guide: str) -> str:
 
 
 def guide_address(guide: str) -> str:
-    """Where that page is, if `secant atlas` has made it here."""
+    """The address of a documentation page, if `secant atlas` has built one here."""
     name, _, heading = guide.partition("#")
     found = home() / "atlas" / "docs" / Path(name).with_suffix(".html")
     return f"{found.resolve().as_uri()}#{heading}" if guide and found.is_file() else ""

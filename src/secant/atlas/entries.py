@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -27,7 +27,7 @@ RELATIONS = {"equal": "=", "at most": "\u2264", "at least": "\u2265"}
 class Gauge:
     """Where a measurement lies beside its tolerance, on a line from 0 to 1 with the prediction at 1/2.
 
-    The tolerance reaches a quarter to each side; what lies beyond the line is drawn at its end.
+    The tolerance reaches a quarter to each side. A measurement beyond the line is drawn at the end of the line.
     """
 
     dot: float
@@ -38,14 +38,21 @@ class Gauge:
 
 @dataclass(frozen=True)
 class Row:
-    """A finding, with what a reader would compute in his head."""
+    """A finding, with the numbers that a reader would otherwise work out.
+
+    Attributes:
+        facts: the finding as the run recorded it.
+        key: the short name of the finding on the page of the study.
+        footnote: the letter of the note with the reason for the tolerance, if several findings share this reason.
+    """
 
     facts: dict[str, Any]
     key: str = ""
+    footnote: str = ""
 
     @property
     def relation(self) -> str:
-        """How measured and predicted should compare, as a sign."""
+        """The sign between the measured and the predicted number: equal, at most or at least."""
         return RELATIONS[self.facts["relation"]]
 
     @property
@@ -71,13 +78,28 @@ class Row:
 
     @property
     def derived(self) -> bool:
-        """Whether a derivation alone says so, and no run."""
+        """Whether the claim rests on a derivation, without a run."""
         return self.facts.get("by") == "derivation"
 
     @property
+    def why(self) -> str:
+        """The reason for the tolerance; empty if the note repeats the reason."""
+        why = self.facts.get("why", "")
+        return "" if why == self.facts.get("note") else why
+
+    @property
     def risk(self) -> float | None:
-        """How often a true claim may fail it, where that is known."""
-        return self.facts.get("risk")
+        """How often a true claim may fail by chance; None if it never does, or if the run did not record it."""
+        return self.facts.get("risk") or None
+
+
+@dataclass(frozen=True)
+class Footnote:
+    """The reason for the tolerance of several findings."""
+
+    mark: str
+    text: str
+    rows: list[Row]
 
 
 @dataclass(frozen=True)
@@ -94,7 +116,7 @@ class Setting:
 
 @dataclass
 class Entry:
-    """A study and the run of it that is shown, if any."""
+    """A study, and the run of the study that the pages show, if there is one."""
 
     study: Study
     shown: Shown | None
@@ -103,25 +125,31 @@ class Entry:
     figure: bool = False
     figure_error: str = ""
     rows: list[Row] = field(default_factory=list)
+    footnotes: list[Footnote] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         findings = self.shown.record.findings if self.shown else []
-        self.rows = [Row(finding, finding["key"]) for finding in findings]
+        rows = [Row(finding, finding["key"]) for finding in findings]
+        marks = _marks([row.why for row in rows])
+        self.rows = [replace(row, footnote=marks.get(row.why, "")) for row in rows]
+        self.footnotes = [
+            Footnote(mark, why, [row for row in self.rows if row.footnote == mark]) for why, mark in marks.items()
+        ]
         self.source: Source = self.study.source
 
     @property
     def directory(self) -> str:
-        """Where its page lies below the index."""
+        """The folder of the study's page, below the index."""
         return "studies/" + "/".join(re.sub(r"[^A-Za-z0-9._-]|^\.+", "-", part) for part in self.study.id.split("/"))
 
     @property
     def page(self) -> str:
-        """Its page, below the index."""
+        """The study's page, below the index."""
         return f"{self.directory}/index.html"
 
     @property
     def title(self) -> str:
-        """Its title without markup."""
+        """The title without markup."""
         return plain(self.study.title)
 
     @property
@@ -131,42 +159,42 @@ class Entry:
 
     @property
     def verdict(self) -> str:
-        """The gravest verdict, or that it has not run."""
+        """The gravest verdict, or `not run`."""
         return self.shown.record.verdict if self.shown else NOT_RUN
 
     @property
     def verdicts(self) -> list[str]:
-        """Every verdict it has, to filter by."""
+        """Every verdict among the findings, for the filters."""
         return list(self.counts) or [NOT_RUN]
 
     @property
     def errata(self) -> list[Row]:
-        """Its corrections of printed formulas."""
+        """The findings that correct a printed formula."""
         return [row for row in self.rows if row.is_erratum]
 
     @property
     def section(self) -> str:
-        """Its section, with a sign where it is a bare number."""
+        """The section in the source, with a § before a bare number."""
         section = self.study.section
         return f"\u00a7\u00a0{section}" if re.fullmatch(r"[A-Z]?[\d.\-]*|[A-Z]", section) else section
 
     @functools.cached_property
     def listing(self) -> Listing | None:
-        """The code that defines it."""
+        """The code that defines the study."""
         return listing(self.study, self.directory)
 
     @property
     def line(self) -> int:
-        """The line of its code where it begins."""
+        """The line of the code where the study begins."""
         return self.study.compute.__code__.co_firstlineno
 
     @functools.cached_property
     def reading(self) -> list[Page]:
-        """The pages of the documentation that are about it."""
+        """The pages of the documentation that name the study."""
         return about(self.study)
 
     def beside(self, entries: Iterable[Entry]) -> list[Entry]:
-        """The other studies of its section: that of the first two numbers."""
+        """The other studies of the same section, which the first two numbers decide."""
         return [other for other in entries if other is not self and other._place == self._place]
 
     @property
@@ -175,7 +203,7 @@ class Entry:
 
     @property
     def search(self) -> str:
-        """What the search box looks through: everything as it is written and as it reads."""
+        """The text that the search box searches: each part as written in LaTeX, and in plain text."""
         study = self.study
         texts = [study.id, study.title, study.statement, self.section, self.source.title, self.source.authors]
         new = "new" if study.new else ""
@@ -185,12 +213,12 @@ class Entry:
 
     @property
     def command(self) -> str:
-        """The command that makes the run, or would."""
+        """The command that makes the run that is shown, or a run to show."""
         return command(self.study, self.scale, self.shown.changed if self.shown else None)
 
     @property
     def settings(self) -> Iterator[Setting]:
-        """Its configuration: that of the run, or the one it would have."""
+        """The configuration of the run that is shown, or of a run at this scale."""
         config = self.shown.config if self.shown else self.study.config(self.scale)
         changed = self.shown.changed if self.shown else {}
         for option in fields_of(type(config)).values():
@@ -233,7 +261,7 @@ class Part:
 
     @property
     def errata(self) -> list[tuple[Entry, Row]]:
-        """Its corrections of printed formulas, in reading order."""
+        """The findings that correct a printed formula, in reading order."""
         return [(entry, row) for entry in self.entries for row in entry.errata]
 
 
@@ -246,7 +274,7 @@ def parts(entries: Iterable[Entry]) -> list[Part]:
 
 
 def totals(entries: Iterable[Entry]) -> dict[str, int]:
-    """How many findings have each verdict, over all entries, and how many studies have not run."""
+    """How many findings of all entries have each verdict, and how many studies have not run."""
     entries = list(entries)
     waiting = sum(entry.shown is None for entry in entries)
     return _count(entries) | ({NOT_RUN: waiting} if waiting else {})
@@ -256,6 +284,13 @@ def _chapters(entries: list[Entry]) -> Iterator[Chapter]:
     for name, group in groupby(entries, key=lambda entry: entry.study.chapter):
         members = list(group)
         yield Chapter(name, members[0].source.chapters.get(name, ""), members)
+
+
+def _marks(reasons: list[str]) -> dict[str, str]:
+    """Letters for the reasons that come more than once: a number above the line would look like an exponent."""
+    counts = Counter(filter(None, reasons))
+    shared = [why for why in counts if counts[why] > 1]
+    return {why: chr(ord("a") + place % 26) * (1 + place // 26) for place, why in enumerate(shared)}
 
 
 def _count(entries: Iterable[Entry]) -> dict[str, int]:

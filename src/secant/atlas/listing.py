@@ -1,4 +1,4 @@
-"""Code as a page: what defines a study, coloured, with its lines numbered."""
+"""The code of a study as a page, coloured and with numbered lines."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
 
 @dataclass(frozen=True)
 class Listing:
-    """A file of code and where its page lies below the index."""
+    """A file of code, and the place of its page below the index."""
 
     file: Path
     page: str
 
     @property
     def name(self) -> str:
-        """Its path in the repository, or just its name where it is no file of Secant's."""
+        """The file's path in the repository; only the file's name if the file is not part of Secant."""
         inside = self.file.is_relative_to(_PACKAGE)
         return f"src/secant/{self.file.relative_to(_PACKAGE).as_posix()}" if inside else self.file.name
 
     @property
     def lines(self) -> list[Markup]:
-        """Its lines, coloured."""
+        """The coloured lines of the file."""
         return [Markup(line) for line in highlighted(_read(self.file), "python").splitlines()]
 
     @property
     def shared(self) -> list[Listing]:
-        """The files that it imports from and that several studies have in common."""
+        """The files of `studies/shared` that the file imports from."""
         return [
             Listing(file, f"code/{file.relative_to(_PACKAGE).with_suffix('.html').as_posix()}")
             for file in _shared(self.file)
@@ -49,13 +49,13 @@ class Listing:
 
 
 def listing(study: Study, directory: str) -> Listing | None:
-    """The code of a study whose page lies in `directory`; none of a study made at a prompt."""
+    """The code of a study whose page lies in `directory`; None for a study that was written at a prompt."""
     file = Path(study.module)
     return Listing(file, f"{directory}/code.html") if file.is_file() else None
 
 
 def with_shared(listings: list[Listing]) -> list[Listing]:
-    """All listings, with those that they import from, and so on."""
+    """All listings, with every listing that they import from, directly or through others."""
     found: dict[str, Listing] = {}
     waiting = list(listings)
     while waiting:
@@ -94,7 +94,7 @@ def _shared(file: Path) -> tuple[Path, ...]:
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
-    """All that a file imports from, with dots: modules, and names of them, which may be modules too."""
+    """Everything that a file imports, with dots: modules, and names in modules, which may be modules too."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()

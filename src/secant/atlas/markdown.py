@@ -17,7 +17,7 @@ from secant.atlas.typeset import formula
 from secant.lab.plain import MATH, plain
 
 Link = Callable[[str], str | None]
-"""What an address on a page, or the name of a study, leads to, or `None` where it leads nowhere here."""
+"""Turns an address on a page, or the id of a study, into the target of a link; `None` if these pages have no target."""
 
 _FENCE = re.compile(r"(^```.*?^```[ \t]*$)", re.DOTALL | re.MULTILINE)
 _CODE_OR_MATH = re.compile(rf"`[^`\n]+`|{MATH.pattern}", re.DOTALL)
@@ -41,8 +41,8 @@ def html(text: str, link: Link = lambda target: target, narrow: Link = lambda so
     Args:
         text: the page. Links to the API reference, in double brackets, are left out; figures have two images, for light
             and for dark pages, and a caption.
-        link: where links lead; code that is the name of a study, or a command with it, is offered to it too.
-        narrow: the form of a figure for a narrow window, if it has one.
+        link: gives the target of each link, and of code that is the id of a study or a command with such an id.
+        narrow: gives the form of a figure for a narrow window, if there is one.
     """
     env = {"link": link, "narrow": narrow}
     parts, end = [], 0
@@ -62,7 +62,7 @@ def _rendered(text: str, env: dict[str, Link]) -> Markup:
 
 
 def _lines_joined(text: str) -> str:
-    """Every formula on one line: a line of it that begins with a minus sign is no list."""
+    """Puts every formula on one line, because Markdown reads a line that begins with a minus sign as a list."""
     return _CODE_OR_MATH.sub(lambda match: match[0] if match[0][0] == "`" else " ".join(match[0].split()), text)
 
 
@@ -119,7 +119,7 @@ def _fence(code: str, language: str, _: str) -> str:
 
 
 def _links(state: Any) -> None:
-    """Leads links where they lead here, and gives headings the names that links lead to."""
+    """Sets the targets of links, and gives headings the names that links use."""
     for position, token in enumerate(state.tokens):
         if token.type == "heading_open":
             token.attrSet("id", _slug(state.tokens[position + 1].content))

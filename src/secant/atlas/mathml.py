@@ -1,16 +1,21 @@
 r"""LaTeX to MathML that today's browsers set well.
 
-`latex2mathml` translates; what follows repairs what MathML Core leaves to the author: signs that are unary, bars that
-open and close, operator names and their spacing, limits below sums, accents, and bold letters.
+`latex2mathml` translates the formula. Then this module repairs what MathML Core leaves to the author: unary signs, bars
+that open and close, operator names and their spacing, limits below sums, accents, brackets of a chosen size, and
+letters of other alphabets.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 from latex2mathml.converter import convert
+
+from secant.atlas.alphabets import NAMES, in_alphabet
+from secant.atlas.delimiters import hidden, reveal
 
 _ACCENTS = {
     "^": "\u02c6",
@@ -20,28 +25,24 @@ _ACCENTS = {
     "\u00af": "\u00af",
     "\u2015": "\u00af",
 }
+_WIDE = {"^": "\u0302", "~": "\u0303"}
 _SIGNS = frozenset("+\u2212-\u00b1\u2213")
 _CLOSING = frozenset(")]}\u27e9\u230b\u2309!")
 _OPENING = frozenset("([{\u27e8\u230a\u2308")
 _BARS = frozenset("|\u2016")
 _LARGE = frozenset("\u2211\u220f\u2210\u22c3\u22c2")
 _LIMIT_NAMES = frozenset(("max", "min", "lim", "sup", "inf", "limsup", "liminf", "argmax", "argmin", "Pr", "det"))
-_LETTERLIKE = frozenset("\u221e\u2207\u2202\u22a4\u22a5\u2205\u2200\u2203\u2032\u2026")
+_LETTERLIKE = frozenset("\u221e\u2207\u2202\u22a4\u22a5\u2205\u2200\u2203\u2032\u2033\u2026\u22ef\u22ee\u22f1")
 _RELATIONS = frozenset(
     "=<>\u2264\u2265\u2248\u223c\u2243\u2261\u2260\u221d\u2208\u2192\u21a6\u21d2\u27f9\u27fa\u226a\u226b\u2272\u2273,;"
 )
 _PARTS = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3}
 _FUNCTION_SPACE = "0.167em"
 
-# First code points of the capital and small Latin and Greek letters and of the digits in each bold alphabet.
-_ALPHABETS = {
-    "bold": {"A": 0x1D400, "a": 0x1D41A, "\u0391": 0x1D6A8, "\u03b1": 0x1D6C2, "0": 0x1D7CE},
-    "bold-italic": {"A": 0x1D468, "a": 0x1D482, "\u0391": 0x1D71C, "\u03b1": 0x1D736, "0": 0x1D7CE},
-    "sans-serif": {"A": 0x1D5A0, "a": 0x1D5BA, "0": 0x1D7E2},
-}
-_LENGTHS = {"A": 26, "a": 26, "\u0391": 25, "\u03b1": 25, "0": 10}
-
+# What takes an argument, which may be a single letter or command without braces.
+_FONTS = "mathbb|mathcal|mathscr|mathfrak|mathrm|mathbf|mathsf|mathtt|mathit|boldsymbol|bm"
 _REWRITES = (
+    (re.compile(rf"\\({_FONTS})(?:\s+([A-Za-z0-9])|\s*([0-9]|\\[A-Za-z]+))"), lambda m: rf"\{m[1]}{{{m[2] or m[3]}}}"),
     (re.compile(r"\\mathrm\s*\{([A-Za-z ]+)\}"), lambda m: rf"\text{{{m[1].replace(' ', '')}}}"),
     (re.compile(r"\\operatorname\*?\s*\{([^{}]*)\}"), lambda m: rf"\operatorname{{{m[1].replace(chr(92) + ',', '')}}}"),
     (re.compile(r"\\begin\{(?:aligned|align\*?|split)\}"), lambda m: r"\begin{array}{rl}"),
@@ -50,20 +51,20 @@ _REWRITES = (
 
 
 class UntranslatableError(ValueError):
-    """LaTeX that has no MathML here."""
+    """This LaTeX cannot be translated into MathML."""
 
 
 def mathml(latex: str, *, display: bool = False) -> list[ET.Element]:
-    r"""The formula as `math` elements: one, or, in a line of text, several between which a long formula may break.
+    r"""The formula as `math` elements. In a line of text a long formula has several, with possible breaks between.
 
     Args:
         latex: the formula, without its dollars.
-        display: on a line of its own.
+        display: the formula stands on a line of its own.
 
     Raises:
         UntranslatableError: if the formula is empty, malformed or uses an unknown command.
     """
-    source = latex.strip()
+    source = hidden(latex.strip())
     for pattern, replacement in _REWRITES:
         source = pattern.sub(replacement, source)
     try:
@@ -79,6 +80,8 @@ def mathml(latex: str, *, display: bool = False) -> list[ET.Element]:
         raise UntranslatableError(f"cannot typeset {latex!r}: it has a command that is not known")
     if any(len(part) != _PARTS.get(part.tag, len(part)) for part in root.iter()):
         raise UntranslatableError(f"cannot typeset {latex!r}: a command lacks an argument")
+    for element in list(root.iter()):
+        reveal(element)
     for element in reversed(list(root.iter())):  # children before their parents
         _repair(element)
     root.set("alttext", latex.strip())
@@ -88,7 +91,8 @@ def mathml(latex: str, *, display: bool = False) -> list[ET.Element]:
 def _repair(element: ET.Element) -> None:
     _repair_leaf(element)
     children = list(element)
-    if element.tag in ("msub", "msup", "msubsup"):
+    limits = element.tag in ("munder", "mover", "munderover") and (children[0].text or "") in _LARGE | _LIMIT_NAMES
+    if element.tag in ("msub", "msup", "msubsup") or limits:
         for script in children[1:]:
             _as_letter(script)
             _tighten(script)
@@ -97,6 +101,8 @@ def _repair(element: ET.Element) -> None:
         _accent(element, children)
     elif element.tag == "mrow" and len(children) == 1:
         _as_letter(children[0])
+    elif element.tag == "mtr":
+        _align(children)
     if element.tag in ("mrow", "math", "mtd", "msqrt", "mstyle"):
         _row(children)
 
@@ -104,17 +110,20 @@ def _repair(element: ET.Element) -> None:
 def _repair_leaf(element: ET.Element) -> None:
     text = element.text or ""
     variant = element.get("mathvariant")
-    if variant in _ALPHABETS:
+    if variant in NAMES:
         del element.attrib["mathvariant"]
         if element.tag == "mtext":
             element.set("style", "font-weight: bold" if variant.startswith("bold") else "font-family: sans-serif")
         else:
-            element.text = "".join(_in_alphabet(letter, _ALPHABETS[variant]) for letter in text)
+            element.text = in_alphabet(text, variant)
+    elif variant == "italic":
+        del element.attrib["mathvariant"]  # single letters are italic by themselves
+    if element.tag == "mi" and text == "~":  # the translator's "is distributed like"; a tilde over a letter is no `mi`
+        element.text = text = "\u223c"
     if element.tag == "mspace" and "negative" in element.get("width", ""):
         element.set("width", "0")  # MathML Core has no negative spaces
     if element.tag == "mtd" and (align := element.attrib.pop("columnalign", None)):
-        tight = "; padding-right: 0" if align == "right" else ""  # the left side of aligned equations
-        element.set("style", f"text-align: {align}{tight}")
+        element.set("style", f"text-align: {align}")
     if element.tag == "mo" and text in _LETTERLIKE:
         element.tag = "mi"
         element.set("mathvariant", "normal")
@@ -125,14 +134,6 @@ def _repair_leaf(element: ET.Element) -> None:
         element.set("mathvariant", "normal")  # capital Greek stands upright
     elif element.tag == "mi" and len(text) > 1 and text.isalpha() and text.isascii():
         element.tag = "mo"
-
-
-def _in_alphabet(letter: str, alphabet: dict[str, int]) -> str:
-    for first, start in alphabet.items():
-        offset = ord(letter) - ord(first)
-        if 0 <= offset < _LENGTHS[first]:
-            return chr(start + offset)
-    return letter
 
 
 def _as_letter(element: ET.Element) -> None:
@@ -155,19 +156,35 @@ def _space(operator: ET.Element, before: str, after: str) -> None:
 
 
 def _accent(element: ET.Element, children: list[ET.Element]) -> None:
+    base, mark = children
+    letters = len("".join(base.itertext()))
+    if letters > 1 and mark.text == "\u2015":  # a line over several letters: no font has one of every length
+        element.tag = "mrow"
+        element.set("style", "border-top: 0.06em solid; padding-top: 0.12em")
+        element.remove(mark)
+        return
     element.set("accent", "true")
-    mark = children[1]
-    wide = "stretchy" not in mark.attrib and len("".join(children[0].itertext())) > 1
-    if (mark.text or "") not in "^~" or not wide:
-        mark.set("stretchy", "true" if mark.text in ("\u00af", "\u2015") else "false")
+    if letters > 1 and mark.text in _WIDE and "stretchy" not in mark.attrib:
+        mark.set("stretchy", "true")
+        mark.text = _WIDE[mark.text]
+    else:
+        mark.set("stretchy", "false")
         mark.text = _ACCENTS[mark.text or ""]
+
+
+def _align(cells: list[ET.Element]) -> None:
+    """Aligned equations have no room between their two sides but that of the sign."""
+    for left, right in itertools.pairwise(cells):
+        if "right" in left.get("style", "") and "left" in right.get("style", ""):
+            left.set("style", "text-align: right; padding-right: 0")
+            right.set("style", "text-align: left; padding-left: 0")
 
 
 def _limits(element: ET.Element) -> None:
     """Limits of sums and maxima stand below and above them in displays; the browser moves them beside in text."""
     base = element[0]
     if base.tag == "mo" and (base.text in _LARGE or base.text in _LIMIT_NAMES):
-        element.tag = {"msub": "munder", "msup": "mover", "msubsup": "munderover"}[element.tag]
+        element.tag = {"msub": "munder", "msup": "mover", "msubsup": "munderover"}.get(element.tag, element.tag)
         base.set("movablelimits", "true")
 
 
@@ -179,10 +196,14 @@ def _row(children: list[ET.Element]) -> None:
         core = _core(child)
         text = core.text or "" if core is not None else ""
         following = children[position + 1] if position + 1 < len(children) else None
-        if core is None:
+        if core is None or core.get("form") == "infix":
             pass
         elif text in _BARS:
-            closing = bool(open_bars) and open_bars[-1] == text
+            closing = bool(open_bars) and open_bars[-1] == text and not _expects_operand(previous)
+            if "form" in core.attrib:  # a bar of a chosen size says itself which it is
+                closing = core.get("form") == "postfix"
+            elif core.get("stretchy") != "true":
+                core.set("stretchy", "false")
             open_bars = open_bars[:-1] if closing else [*open_bars, text]
             core.set("form", "postfix" if closing else "prefix")
             _space(core, "0", "0")
@@ -203,6 +224,8 @@ def _core(element: ET.Element) -> ET.Element | None:
     """The operator that decides the spacing of an element."""
     if element.tag == "mo":
         return element
+    if element.tag == "mrow" and len(element) == 1 and "minsize" in element[0].attrib:  # a bracket of a chosen size
+        return element[0]
     if element.tag in ("msub", "msup", "msubsup", "munder", "mover", "munderover") and len(element):
         return _core(element[0])
     return None

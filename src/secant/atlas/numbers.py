@@ -11,7 +11,7 @@ MINUS = "\u2212"
 
 
 def number(value: float | str | None, digits: int = 6) -> Markup:
-    """A number to `digits` significant digits; infinities and NaN may come as text, as `run.json` has them.
+    """A number to `digits` significant digits. Infinities and NaN may be given as text, as in `run.json`.
 
     Example:
         ```python
@@ -37,7 +37,7 @@ def number(value: float | str | None, digits: int = 6) -> Markup:
 
 
 def exact(value: Any) -> Markup:
-    """A value of a configuration, every digit of it; of a long tuple its beginning and its end."""
+    """A value of a configuration with all its digits. A long tuple shows its first values and its last one."""
     if isinstance(value, (list, tuple)):
         if len(value) > 8:
             head = Markup(", ").join([*map(exact, value[:4]), Markup("\u2026"), exact(value[-1])])
@@ -55,7 +55,7 @@ def exact(value: Any) -> Markup:
 
 
 def odds(risk: float | str) -> str:
-    """How often at most something happens by chance.
+    """An upper bound on how often something happens by chance, in words.
 
     Example:
         ```python
@@ -74,7 +74,7 @@ def odds(risk: float | str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time that passed, in words as long as they need to be."""
+    """A duration in words, with two or three digits."""
     if seconds < 0.0995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 99.5:

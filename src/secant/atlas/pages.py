@@ -1,4 +1,4 @@
-"""Building the pages: gathering what they say, filling the templates, copying the files beside them."""
+"""Builds the pages: gathers their contents, fills the templates and copies the files beside them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from secant._version import __version__
 from secant.atlas import numbers, reading, typeset
 from secant.atlas.entries import Entry, parts, totals
 from secant.atlas.listing import with_shared
-from secant.atlas.runs import Shown, choose, outdated
+from secant.atlas.runs import Shown, choose, outdated, rebuild
 from secant.atlas.swap import AtlasError, replacing
 from secant.atlas.watched import Run, of_record, runs_below
 from secant.lab import SCALES, CorruptRunError, Store, StoreError, Study, catalog, save_figures
@@ -38,16 +38,17 @@ def build(
 ) -> Path:
     """Writes the pages of every study and returns the path of their index.
 
-    Of each study the pages show the sound run that today's code made of the study's own configuration, at the largest
-    scale there is (`paper`, then `laptop`, then `smoke`), or at `scale` only. A run with changed options is shown where
-    there is no other. Studies without a run are listed with the command that runs them. Figures that are missing are
-    drawn; one that is not what was drawn is left out, with a warning that names it. Every watched run has a page too.
+    For each study the pages show one sound run, made by today's code with the study's own configuration. They choose
+    the largest scale there is (`paper`, then `laptop`, then `smoke`), or `scale` if given. If every run has changed
+    options, the pages show one of these. Studies without a run are listed with the command that runs them. Missing
+    figures are drawn. A figure file that differs from what was drawn is left out, with a warning that names the file.
+    Every watched run has a page too.
 
-    The pages are complete before they take the place of older ones, and ask nothing of a network or a server.
+    The pages replace older pages only when they are complete. They need no network and no server.
 
     Args:
         destination: a directory that is new, empty, or holds pages of an earlier build, which are replaced as a whole.
-        store: where the runs are; by default below `$SECANT_HOME`.
+        store: the store with the runs; by default the one below `$SECANT_HOME`.
         scale: show runs of this scale only.
         studies: these studies instead of all.
 
@@ -71,15 +72,15 @@ def build(
         entries = [_entry(study, store, scale) for study in (catalog() if studies is None else studies)]
         for entry in entries:
             _copy_files(entry, store, directory / entry.directory)
-        _write_pages(entries, runs_below(store.root / "watched"), directory)
+        _write_pages(entries, runs_below(store.root / "watched"), directory, rebuild(destination, scale))
         _copy_static(directory)
     return destination.expanduser().resolve() / "index.html"
 
 
 def watched_page(path: str | os.PathLike[str], destination: Path | str) -> Path:
-    """Writes the page of one watched run and returns its path.
+    """Writes the page of one watched run and returns the path of the page.
 
-    It needs no network and no server: what it shows lies beside it.
+    The page needs no network and no server, because every file that it shows lies beside it.
 
     Args:
         path: the folder of a record, or its name in Secant's home.
@@ -122,7 +123,7 @@ def _copy_static(directory: Path) -> None:
 
 
 def _common() -> dict[str, Any]:
-    """What every page says."""
+    """The values that every page needs."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {"version": __version__, "built": now, "alone": False, "theory": None, "errata_count": 0, "runs": []}
 
@@ -138,7 +139,7 @@ def _entry(study: Study, store: Store, scale: str | None) -> Entry:
 
 
 def _copy_files(entry: Entry, store: Store, directory: Path) -> None:
-    """Puts the run's files beside its page, its figure drawn if it has not been."""
+    """Copies the run's files to the folder of its page, and draws the figure if there is none."""
     directory.mkdir(parents=True, exist_ok=True)
     if entry.shown is None:
         return
@@ -179,7 +180,7 @@ def _copy_figure(study: Study, shown: Shown, store: Store, directory: Path) -> b
     return found is not None
 
 
-def _write_pages(entries: list[Entry], runs: list[Run], directory: Path) -> None:
+def _write_pages(entries: list[Entry], runs: list[Run], directory: Path, again: str) -> None:
     templates = environment()
     shelf = reading.shelf()
     carried = {page.name: page.page for page in shelf}
@@ -191,6 +192,7 @@ def _write_pages(entries: list[Entry], runs: list[Run], directory: Path) -> None
         "theory": carried.get(reading.THEORY),
         "verdicts": carried.get(reading.VERDICTS),
         "runs": runs,
+        "rebuild": again,
     }
 
     def write(path: str, template: str, **values: Any) -> None:
@@ -226,7 +228,7 @@ def _copy_reading_figures(page: reading.Page, directory: Path) -> None:
 
 
 def environment() -> jinja2.Environment:
-    """Templates, in which everything is escaped that is not marked as safe."""
+    """The templates. They escape everything that is not marked as safe."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("secant.atlas", "templates"),
         autoescape=True,
@@ -241,6 +243,8 @@ def environment() -> jinja2.Environment:
         "excerpt": typeset.excerpt,
         "first_sentence": typeset.first_sentence,
         "sentence": typeset.sentence,
+        "finding": typeset.of_finding,
+        "plain": typeset.plain,
         "claim": typeset.statement_of,
         "number": numbers.number,
         "exact": numbers.exact,
@@ -252,6 +256,6 @@ def environment() -> jinja2.Environment:
 
 
 def _moment(iso: str) -> str:
-    """A date and time, to the minute, in the time zone it was written in."""
+    """A date and time, to the minute, in its own time zone."""
     when = datetime.datetime.fromisoformat(iso)
     return f"{when.day} {when:%B %Y, %H:%M %Z}"

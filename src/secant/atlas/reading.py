@@ -33,7 +33,7 @@ class Page:
     """A page of the documentation.
 
     Attributes:
-        name: its path below the documentation, without an ending.
+        name: the path below the documentation, without an ending.
         text: the Markdown.
     """
 
@@ -42,29 +42,29 @@ class Page:
 
     @property
     def page(self) -> str:
-        """Where it lies below the index of the atlas."""
+        """The place of the page below the index of the atlas."""
         return f"docs/{self.name}.html"
 
     @property
     def title(self) -> str:
-        """Its heading, in plain text."""
+        """The heading, in plain text."""
         return markdown.title(self.text)
 
     @property
     def figures(self) -> list[str]:
-        """Its figures in all their forms, as paths below the documentation."""
+        """All forms of all figures on the page, as paths below the documentation."""
         sources = _IMAGE.findall(self.text)
         narrow = [form for source in sources if (form := self._narrow(source))]
         return [_resolved(self.name, source) for source in [*sources, *narrow]]
 
     def mentions(self, study: Study) -> int:
-        """How often it names a study."""
+        """How often the page names a study."""
         if study.id not in self.text:  # most pages, and much faster
             return 0
         return len(re.findall(rf"(?<![\w/-]){re.escape(study.id)}(?![\w-]|\.\d)", self.text))
 
     def html(self, shelf: Iterable[Page], studies: dict[str, str]) -> Markup:
-        """The page, its links leading to the other pages and to the pages of `studies`, given by id."""
+        """The page as HTML, with links to the other pages and to the pages of `studies`, which are given by id."""
         pages = {page.name: page.page for page in shelf}
         up = "../" * self.page.count("/")
 
@@ -81,14 +81,14 @@ class Page:
         return markdown.html(self.text, link, self._narrow)
 
     def _narrow(self, source: str) -> str | None:
-        """The form of a figure for a narrow window: it has the same name, but for that."""
+        """The form of a figure for a narrow window, which has `-narrow` in its name."""
         stem, dark = re.fullmatch(r"(.*?)(-dark)?\.\w+", source).groups("")  # type: ignore[union-attr]
         forms = (f"{stem}-narrow{dark}.{ending}" for ending in ("svg", "png"))
         return next((form for form in forms if (folder() or Path()) / _resolved(self.name, form) in _files()), None)
 
 
 def folder() -> Path | None:
-    """Where the documentation is: beside the package in a checkout, or where an installation puts shared data."""
+    """The folder of the documentation: beside the package in a checkout, or in the shared data of an installation."""
     shared = Path(sysconfig.get_path("data")) / "share" / "secant"
     candidates = (Path(secant.__file__).parents[2] / "docs", shared / "docs")
     return next((path for path in candidates if (path / f"{THEORY}.md").is_file()), None)
@@ -103,7 +103,7 @@ def _files() -> frozenset[Path]:
 
 @functools.cache
 def shelf() -> tuple[Page, ...]:
-    """The pages to carry; none where there is no documentation."""
+    """The pages that the atlas carries; none if there is no documentation."""
     root = folder()
     files = [] if root is None else [file for pattern in _CHOSEN for file in sorted(root.glob(pattern))]
     return tuple(
@@ -114,7 +114,7 @@ def shelf() -> tuple[Page, ...]:
 
 
 def about(study: Study) -> list[Page]:
-    """The pages that name a study, the one that does so most often first."""
+    """The pages that name a study, ordered by how often they name it."""
     naming = [page for page in shelf() if page.name != THEORY and page.mentions(study)]
     return sorted(naming, key=lambda page: -page.mentions(study))
 

@@ -1,4 +1,4 @@
-"""Which run of a study the pages show, and the command that makes it."""
+"""Chooses the run of a study that the pages show, and gives the commands that make the run and the pages."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from secant.lab import SCALES, CorruptRunError, Record, Store, Study
 from secant.lab.registry.config import content
 from secant.lab.registry.study import Config
+from secant.lab.runs.store import HomeError, home
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def choose(study: Study, store: Store, scale: str | None = None) -> Shown | None
 
 
 def outdated(study: Study, store: Store) -> bool:
-    """Whether there are runs of the study, by whatever code."""
+    """Whether the study has runs, made by any version of the code."""
     return bool(_directories(study, store))
 
 
@@ -94,6 +95,19 @@ def _changed(study: Study, store: Store) -> Iterator[Shown]:
             defaults = content(study.config(record.scale))
             changed = {name: value for name, value in given.items() if _tuples(defaults[name]) != value}
             yield Shown(record, config, record.scale, changed)
+
+
+def rebuild(destination: Path | str, scale: str | None) -> str:
+    """The command that builds the pages in this place again."""
+    place = Path(destination).expanduser()
+    words = ["secant", "atlas"]
+    try:
+        usual = (home() / "atlas").resolve() == place.resolve()
+    except HomeError:
+        usual = False
+    if not usual:
+        words += ["--output", str(destination)]
+    return shlex.join([*words, *(["--scale", scale] if scale else []), "--open"])
 
 
 def _directories(study: Study, store: Store) -> list[Path]:

@@ -14,7 +14,7 @@ MARKER = ".secant-atlas"
 
 
 class AtlasError(StoreError):
-    """The pages cannot be written; those that were there are untouched."""
+    """The pages cannot be written. Pages that were there before are untouched."""
 
 
 def ours(destination: Path) -> bool:
@@ -28,8 +28,9 @@ def ours(destination: Path) -> bool:
 def replacing(destination: Path) -> Iterator[Path]:
     """A directory to fill, which takes the place of `destination` once the block has ended without an error.
 
-    It is a hidden sibling, so that the change of places is a rename; an error or an interruption leaves what was
-    there. Pages of an earlier build are known by their marker file and are replaced as a whole.
+    The directory is a hidden sibling of `destination`, so that a rename puts it in place. After an error or an
+    interruption the old pages are still there. A marker file identifies pages of an earlier build, which are replaced
+    as a whole.
 
     Raises:
         FileExistsError: `destination` holds something that is not an atlas.
@@ -40,7 +41,7 @@ def replacing(destination: Path) -> Iterator[Path]:
         if not ours(destination):
             raise FileExistsError(
                 f"{destination} exists and is not an atlas. Name another directory, an empty one, or one made by "
-                "`secant atlas`; nothing was changed."
+                "`secant atlas`. Nothing was changed."
             )
         with replacing_directory(destination) as partial:
             yield partial

@@ -1,4 +1,4 @@
-"""Curves along a run as SVG that takes its colours from the page: light and dark without a second drawing."""
+"""Curves along a run as SVG. The page sets their colours, so that one drawing serves light and dark pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 WIDTH, HEIGHT = 640, 230
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 34
 MOST = 600
-"""Points of a curve; of more, every so many the smallest and the largest are kept."""
+"""Most points of a curve. A longer curve keeps the smallest and the largest point of each stretch."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Trace:
 
     @property
     def svg(self) -> Markup:
-        """The drawing, all text of it escaped."""
+        """The drawing, with all text escaped."""
         return _drawn(self)
 
 

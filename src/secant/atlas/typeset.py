@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 
 from markupsafe import Markup, escape
 
+from secant.atlas import spelled
 from secant.atlas.mathml import UntranslatableError, mathml
 from secant.lab import plain as unicode
 from secant.lab.plain import MATH
@@ -58,7 +59,7 @@ def inline(text: str) -> Markup:
 
 
 def prose(text: str) -> Markup:
-    """Paragraphs of text: blank lines part them, formulas between double dollars stand on lines of their own."""
+    """Paragraphs of text. Blank lines separate them; formulas between double dollars stand on lines of their own."""
     paragraphs = []
     for paragraph in filter(None, _BLANK_LINES.split(text.strip())):
         parts, end = [], 0
@@ -73,10 +74,13 @@ def prose(text: str) -> Markup:
 
 
 def statement_of(text: str) -> Markup:
-    """A formula given without dollars, or a sentence that may have formulas in it, whichever `text` is."""
-    if "$" in text or _WORDS.search(_COMMANDS.sub(" ", text)):
-        return inline(text)
-    return formula(text, display=True)
+    """A text that is either a formula without dollars or a sentence with formulas between dollars."""
+    return inline(text) if has_words(text) else formula(text, display=True)
+
+
+def has_words(text: str) -> bool:
+    """Whether a text is a sentence, possibly with formulas between dollars, and not a formula without dollars."""
+    return "$" in text or bool(_WORDS.search(_COMMANDS.sub(" ", text)))
 
 
 def sentence(text: str) -> Markup:
@@ -87,6 +91,12 @@ def sentence(text: str) -> Markup:
     return inline(text)
 
 
+def of_finding(text: str, capital: bool = True) -> Markup:
+    """The name, the note or the reason of a finding: formulas between dollars, or spelled in letters, are typeset."""
+    latex = spelled.latex(text)
+    return sentence(latex) if capital else inline(latex)
+
+
 def excerpt(text: str) -> Markup:
     """The beginning of a text, up to its first display or blank line, on one line."""
     first = _BLANK_LINES.split(text.strip())[0]
@@ -95,7 +105,7 @@ def excerpt(text: str) -> Markup:
 
 
 def first_sentence(text: str) -> Markup:
-    """The first sentence of a text on one line; a formula on a line of its own ends it."""
+    """The first sentence of a text, on one line. A formula on a line of its own ends the sentence."""
     head = _BLANK_LINES.split(text.strip())[0].split("$$")[0].strip()
     hidden = MATH.sub(lambda match: "x" * len(match[0]), head)  # the points inside formulas end nothing
     end = re.search(r"(?<!\be\.g)(?<!\bi\.e)[.!?](?=\s|$)", hidden)

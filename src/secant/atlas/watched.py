@@ -17,7 +17,7 @@ from secant.monitors.records.record import RecordError, Watched, read
 from secant.monitors.records.text import clean
 
 NOTES = 200
-"""What the monitor said, at most; the last of it."""
+"""How many messages of the monitor a page shows: the last ones."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Run:
 
     @property
     def directory(self) -> str:
-        """Where its page lies below the index."""
+        """The folder of the run's page, below the index."""
         return "watched/" + (re.sub(r"[^A-Za-z0-9._-]|^\.+", "-", self.name) or "run")
 
     @property
     def page(self) -> str:
-        """Its page, below the index."""
+        """The run's page, below the index."""
         return f"{self.directory}/index.html"
 
     @functools.cached_property
@@ -57,7 +57,7 @@ class Run:
 
     @functools.cached_property
     def charts(self) -> list[curves.Chart]:
-        """Everything that was measured and can be drawn."""
+        """The curves of all measured quantities that can be drawn."""
         steps = [row["step"] for row in self.watched.rows]
         return [curves.chart(panel, (min(steps), max(steps))) for panel in self._panels]
 
@@ -84,12 +84,12 @@ class Run:
 
     @property
     def notes(self) -> list[tuple[int, str]]:
-        """What the monitor said, the last of it."""
+        """The last messages of the monitor."""
         return self.watched.notes[-NOTES:]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What is known about it."""
+        """The recorded facts about the run."""
         return facts(self.watched.about)
 
     @property
@@ -104,12 +104,12 @@ class Run:
         return plan_rows(self.watched.about)
 
     def command(self, name: str) -> str:
-        """A command about this run."""
+        """The `secant` command of this name for this run."""
         return shlex.join(["secant", name, self.argument])
 
 
 def runs_below(folder: Path) -> list[Run]:
-    """The records in a folder, the last written first; what cannot be read is said and passed over."""
+    """The records in a folder, the newest first. Unreadable records are skipped with a warning."""
     found = []
     for path in reversed(kept(folder)):
         try:
@@ -123,7 +123,7 @@ def of_record(path: str | os.PathLike[str], argument: str | None = None) -> Run:
     """A record.
 
     Raises:
-        RecordError: there is none, or it cannot be read.
+        RecordError: there is no record, or it cannot be read.
     """
     record = read(path)
     name = clean(record.path.resolve().name) or "run"

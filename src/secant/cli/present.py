@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from secant.lab.plain import plain
 from secant.lab.registry.shelf import Entry
 from secant.lab.registry.study import Study
 from secant.lab.runs.store import Record, gravest
@@ -56,7 +57,7 @@ def verdict(name: str | None) -> Text:
 
 def head(id: str, title: str) -> Text:
     """A study's id and title."""
-    return Text.assemble((id, "bold"), "  ", title)
+    return Text.assemble((id, "bold"), "  ", plain(title))
 
 
 def studies(rows: list[dict[str, Any]]) -> None:
@@ -65,7 +66,7 @@ def studies(rows: list[dict[str, Any]]) -> None:
     for column in ("study", "section", "title", "last verdict", "scale"):
         table.add_column(column, no_wrap=column != "title")
     for row in rows:
-        title = Text(row["title"]) + (Text("  new", style="cyan") if row["new"] else Text(""))
+        title = Text(plain(row["title"])) + (Text("  new", style="cyan") if row["new"] else Text(""))
         _add(table, row["id"], row["section"], title, verdict(row["verdict"]), row["scale"] or "")
     output.print(table)
 
@@ -74,14 +75,14 @@ def study(facts: dict[str, Any]) -> None:
     """The page of `secant show`."""
     place = f"{facts['source']}, section {facts['section']}" + ("; a result of our own" if facts["new"] else "")
     output.print(
-        head(facts["id"], facts["title"]), Text(place, style="dim"), "", Text(facts["statement"]), "", sep="\n"
+        head(facts["id"], facts["title"]), Text(place, style="dim"), "", Text(plain(facts["statement"])), "", sep="\n"
     )
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
     for column in ("option", "smoke", "laptop", "paper", "allowed", "meaning"):
         table.add_column(column)
     for name, option in facts["options"].items():
         values = [str(option[scale]) for scale in ("smoke", "laptop", "paper")]
-        _add(table, "--" + name.replace("_", "-"), *values, option["allowed"], option["help"])
+        _add(table, "--" + name.replace("_", "-"), *values, option["allowed"], plain(option["help"]))
     output.print(table)
     if facts["run"]:
         output.print("", Text(f"last run ({facts['run']['scale']}, {facts['run']['finished']}):"), sep="\n")
@@ -108,7 +109,7 @@ def findings_table(findings: list[dict[str, Any]]) -> Padding:
     table.add_column("verdict", no_wrap=True)
     signs = {"equal": "", "at most": "≤ ", "at least": "≥ "}
     for finding in findings:
-        name = Group(Text(finding["finding"]), *_asides(finding))
+        name = Group(Text(plain(finding["finding"])), *_asides(finding))
         predicted = signs[finding.get("relation", "equal")] + number(finding["predicted"])
         if "printed_value" in finding:
             predicted += f"\n(printed: {number(finding['printed_value'])})"
@@ -187,7 +188,7 @@ def summary(rows: list[dict[str, Any]], seconds: float) -> None:
     for name in ("inconclusive", "fails"):
         for row in rows:
             if row["verdict"] == name:
-                output.print(verdict(name), Text(f"{row['study']}: {row['finding']}"), *_asides(row))
+                output.print(verdict(name), Text(f"{row['study']}: {plain(row['finding'])}"), *_asides(row))
     output.print()
     output.print(
         f"{len(rows)} findings in {len(studies)} studies, {seconds:.1f} s: ", tally(row["verdict"] for row in rows)
@@ -200,7 +201,7 @@ def wavering(found: Sequence[Wavering]) -> None:
         counts = ", ".join(f"{count} {name}" for name, count in one.verdicts.most_common())
         says = f"once in {1 / one.risk:,.0f}" if one.risk else "never"
         beyond = f"; it fails more often than its claim allows ({says})" if one.beyond else ""
-        output.print(Text(f"changes with the seed: {one.study}: {one.finding}: {counts}{beyond}"))
+        output.print(Text(f"changes with the seed: {one.study}: {plain(one.finding)}: {counts}{beyond}"))
 
 
 def tally(verdicts: Iterable[str]) -> Text:
@@ -219,4 +220,4 @@ def _asides(finding: dict[str, Any]) -> list[Text]:
     """The reason and the note of a finding that does not simply hold."""
     if finding["verdict"] == "holds":
         return []
-    return [Text(finding[key], style="dim") for key in ("reason", "note") if finding.get(key)]
+    return [Text(plain(finding[key]), style="dim") for key in ("reason", "note") if finding.get(key)]

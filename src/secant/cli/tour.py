@@ -13,6 +13,7 @@ from secant import atlas, lab
 from secant.cli import present
 from secant.cli.options import parse
 from secant.core.progress import Bar, reporting
+from secant.lab.plain import plain
 from secant.lab.runs.store import Store, home
 
 STOPS = {
@@ -38,7 +39,9 @@ def tour(arguments: list[str]) -> int:
     for number, (id, question) in enumerate(STOPS.items(), start=1):
         study = lab.get(id)
         present.output.print(f"[bold]{number}/{len(STOPS)}  {escape(question)}[/]")
-        present.output.print(Padding(Text(f"{study.id}: {study.title} ({study.source.title})", style="dim"), (0, 5)))
+        present.output.print(
+            Padding(Text(f"{study.id}: {plain(study.title)} ({study.source.title})", style="dim"), (0, 5))
+        )
         with reporting(Bar(present.errors)):
             record = lab.run(study, scale="laptop", store=store)
         present.output.print(present.findings_table(record.findings))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from secant import lab
+from secant.lab import drawn, panels
 
 
 def test_golden_edge_of_figure_2(outcome):
@@ -13,6 +14,27 @@ def test_golden_edge_of_figure_2(outcome):
         assert lr * curve[np.isfinite(curve)][-1] == pytest.approx(1.99748, abs=1e-5)
     late = data.y.values[0][np.isfinite(data.y.values[0])]
     assert late[-1] == pytest.approx(-0.002521, abs=2e-6)
+
+
+@pytest.mark.parametrize("stacked", [False, True], ids=["wide", "narrow"])
+def test_the_gap_below_the_edge_is_seen_in_figure_2(outcome, stacked):
+    data, config, _ = outcome("quadreg/fig-2")
+    with drawn(lab.get("quadreg/fig-2"), data, config, "light") as figure:
+        if stacked:
+            panels.stack(figure)
+        figure.canvas.draw()
+        assert max(map(gap_in_points, figure.axes)) > 15
+
+
+def gap_in_points(axes):
+    """How far below a line at the edge, 2, the curves end on the page that settle there."""
+    heights = [np.asarray(line.get_ydata(), float) for line in axes.lines]
+    if not any(np.all(one == 2) for one in heights):
+        return 0.0
+    ends = [one[np.isfinite(one)][-1] for one in heights if one.size > 100]
+    settled = max((end for end in ends if 1.99 < end < 2), default=2.0)
+    (_, edge), (_, end) = axes.transData.transform([(axes.get_xlim()[1], 2.0), (axes.get_xlim()[1], settled)])
+    return (edge - end) * 72 / axes.figure.dpi
 
 
 def test_golden_curvatures_of_figure_1(outcome):

@@ -155,14 +155,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     eps, ink = config.epsilon, sheet.ink()
-    left, middle, right = sheet.panels(figure, (12, 4.2), 3)
-    even, last = data.curvature[:, ::2], data.step[-1]
-    for i, lr in enumerate(config.lrs):
-        left.loglog(even.step + 1, even[i], color=f"C{i}", lw=1.8)
-        sheet.guide(left, [1, last], [2 / lr, 2 / lr], lw=0.9)
-        left.text(last * 1.25, 2 / lr, rf"$\eta={lr:g}$", color=f"C{i}", va="center", fontsize=9)
-    left.set(title=r"Every step size finds its edge $2/\eta$", xlabel="even step + 1", ylabel=r"curvature $\lambda$")
-    left.set_xlim(1, last * 9)
+    (whole, close), (middle, right) = sheet.panels(figure, (10.5, 7.2), 2, 2)
+    star, last = float(edge_limit.fixed_point(eps)), data.step[-1]
+    seen = 2 * np.unique(np.geomspace(1, (data.sizes["step"] + 1) // 2, 250).astype(int) - 1)  # by the logarithm
+    for i, lr in enumerate(config.lrs):  # one curve: each line is thinner than the one below it
+        even = data.curvature[i, seen] * lr
+        for axes in (whole, close):
+            axes.plot(even.step + 1, even, color=f"C{i}", lw=max(1.0, 7.0 - 2.0 * i), label=f"{lr:g}")
+    for axes in (whole, close):
+        sheet.mark(axes, y=2, lw=1.3)
+        axes.set(xlabel="even step + 1", ylabel=r"$\eta\lambda$")
+    whole.set(title="One curve for every step size", ylim=(0, 2.45), xlim=(1, last), xscale="log")
+    whole.text(8, 1.95, "edge", va="top", fontsize=9)
+    whole.legend(title=r"step size $\eta$", loc="lower right")
+    close.set(title="It settles just below the edge", ylim=(2 - 1.5 * eps, 2 + 1.5 * eps), xlim=(last / 20, last))
+    close.text(last, 2 + 0.05 * eps, "edge", va="bottom", ha="right", fontsize=9)
+    sheet.guide(close, [last / 20, last], [2 + star] * 2, ls=":", zorder=4)
+    close.text(last, 2 + star - 0.08 * eps, f"{2 + star:.6g}", va="top", ha="right", fontsize=9)
+    close.ticklabel_format(axis="y", useOffset=False)
     grid = np.linspace(-0.02, 0.34, 200)
     sheet.guide(middle, grid, nullclines.nullcline(grid, eps), r"nullcline $f_z$", lw=1.1, zorder=4)
     f_T = nullclines.nullcline(grid, eps, "curvature")
@@ -177,11 +187,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             axes.plot(one.z_even, height, "o", ms=size, color=f"C{i}", label=label)
     middle.axhline(2, color=ink, lw=0.7, alpha=0.5)
     sheet.label(middle, "Even iterates hug the nullclines", r"$\tilde z$", r"$T$", "upper left", ylim=(1.9, 3.1))
-    star = float(edge_limit.fixed_point(eps)) / eps
-    sheet.mark(right, y=star, lw=1.3)
-    right.text(0.335, star - 0.12, r"$y^*$", ha="right", va="top")
+    sheet.mark(right, y=star / eps, lw=1.3)
+    right.text(0.335, star / eps - 0.12, r"$y^*$", ha="right", va="top")
     right.set(title=r"Distance $y = T - f_z$ turns constant", xlabel=r"$\tilde z$", ylabel=r"$y/\epsilon$")
     right.set_ylim(-1.5, 3.5)
     right.legend(title=r"start $(\tilde z, T)$", loc="upper right")
     for axes in (middle, right):
         axes.set_xlim(-0.02, 0.34)
+    for axes in (close, middle, right):
+        axes.locator_params(nbins=5)
