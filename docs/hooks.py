@@ -15,8 +15,8 @@ from markdown.inlinepatterns import InlineProcessor
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 
-from secant.atlas.mathml import UntranslatableError, mathml
-from secant.atlas.typeset import formula
+from secant.atlas.formulas.mathml import UntranslatableError, mathml
+from secant.atlas.formulas.typeset import formula
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig

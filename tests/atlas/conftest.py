@@ -12,7 +12,7 @@ import xarray as xr
 from secant import atlas, lab
 from secant.lab import Erratum, Finding, Source, Store, Tolerance, option, scaled, study
 
-sys.path.append(str(Path(__file__).parent))  # where the tests find `formulas`
+sys.path.append(str(Path(__file__).parent / "formulas"))  # where the tests find `formula_corpus`
 
 
 @dataclass(frozen=True)

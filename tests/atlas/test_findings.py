@@ -7,9 +7,9 @@ import re
 import pytest
 
 from secant import atlas, lab
-from secant.atlas import typeset
+from secant.atlas.formulas import typeset
+from secant.atlas.formulas.spelled import latex
 from secant.atlas.runs import rebuild
-from secant.atlas.spelled import latex
 from secant.cli import present
 from secant.lab import Finding, Store, Tolerance, undecided
 from secant.lab.verdicts.finding import as_dict
@@ -161,7 +161,7 @@ def test_what_may_be_something_else_stays(text):
 
 
 def test_every_spelled_formula_of_the_studies_can_be_typeset():
-    from formulas import corpus_of_claims
+    from formula_corpus import corpus_of_claims
 
     read = [latex(text) for text in corpus_of_claims()]
     assert sum("$" in text for text in read) > 100

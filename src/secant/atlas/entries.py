@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
+from secant.atlas.formulas.typeset import plain
 from secant.atlas.listing import Listing, listing
 from secant.atlas.reading import Page, about
 from secant.atlas.runs import Shown, command
-from secant.atlas.typeset import plain
 from secant.lab import SCALES, Source, Study
 from secant.lab.registry.config import allowed, content, fields_of
 

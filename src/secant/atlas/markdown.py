@@ -12,8 +12,8 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from secant.atlas.formulas.typeset import formula
 from secant.atlas.listing import highlighted
-from secant.atlas.typeset import formula
 from secant.lab.plain import MATH, plain
 
 Link = Callable[[str], str | None]

@@ -14,8 +14,9 @@ from typing import Any
 import jinja2
 
 from secant._version import __version__
-from secant.atlas import numbers, reading, typeset
+from secant.atlas import numbers, reading
 from secant.atlas.entries import Entry, parts, totals
+from secant.atlas.formulas import typeset
 from secant.atlas.listing import with_shared
 from secant.atlas.runs import Shown, choose, outdated, rebuild
 from secant.atlas.swap import AtlasError, replacing

@@ -5,7 +5,8 @@ import functools
 import re
 from pathlib import Path
 
-from secant.atlas import reading, typeset
+from secant.atlas import reading
+from secant.atlas.formulas import typeset
 from secant.lab import catalog
 from secant.lab.plain import MATH
 
@@ -44,8 +45,15 @@ def corpus_of_claims():
 def claims_of(study):
     tree = ast.parse(Path(study.module).read_text())
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        if isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "claims":
+        if getattr(call.func, "id", "") == "claim":
+            yield from list(words(call))[1:]  # the first is its key
+        elif isinstance(call.func, ast.Attribute) and is_claim(call.func.value):
             yield from words(call)
+
+
+def is_claim(node):
+    """Whether this is `claim(...)`, whose methods make findings."""
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "claim"
 
 
 def words(call):

@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ET
 
 from markupsafe import Markup, escape
 
-from secant.atlas import spelled
-from secant.atlas.mathml import UntranslatableError, mathml
+from secant.atlas.formulas import spelled
+from secant.atlas.formulas.mathml import UntranslatableError, mathml
 from secant.lab import plain as unicode
 from secant.lab.plain import MATH
 
@@ -30,7 +30,7 @@ def formula(latex: str, *, display: bool = False) -> Markup:
 
     Example:
         ```python
-        from secant.atlas.typeset import formula
+        from secant.atlas.formulas.typeset import formula
 
         formula(r"\eta = 2/\lambda_1")
         ```

@@ -35,7 +35,7 @@ def in_alphabet(text: str, name: str) -> str:
 
     Example:
         ```python
-        from secant.atlas.alphabets import in_alphabet
+        from secant.atlas.formulas.alphabets import in_alphabet
 
         assert in_alphabet("E", "double-struck") == "\U0001d53c" and in_alphabet("L", "script") == "\u2112"
         ```

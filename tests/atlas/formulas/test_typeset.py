@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secant.atlas import typeset
+from secant.atlas.formulas import typeset
 from secant.lab import catalog
 
 WRITTEN = re.compile(

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from latex2mathml.converter import convert
 
-from secant.atlas.alphabets import NAMES, in_alphabet
-from secant.atlas.delimiters import hidden, reveal
+from secant.atlas.formulas.alphabets import NAMES, in_alphabet
+from secant.atlas.formulas.delimiters import hidden, reveal
 
 _ACCENTS = {
     "^": "\u02c6",

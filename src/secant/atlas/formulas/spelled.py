@@ -32,7 +32,7 @@ def latex(text: str) -> str:
 
     Example:
         ```python
-        from secant.atlas.spelled import latex
+        from secant.atlas.formulas.spelled import latex
 
         print(latex("distance over m lambda_0 at 2/eta, with eta_lambda = 1"))
         ```

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from formulas import corpus
+from formula_corpus import corpus
 from PIL import Image
 
-from secant.atlas import typeset
-from secant.atlas.mathml import mathml
+from secant.atlas.formulas import typeset
+from secant.atlas.formulas.mathml import mathml
 
-PAGE = Path(typeset.__file__).parent / "static" / "atlas.css"
+PAGE = Path(typeset.__file__).parents[1] / "static" / "atlas.css"
 CORE = {"math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup"}
 CORE |= {"munder", "mover", "munderover", "mtable", "mtr", "mtd", "mstyle", "mpadded", "mphantom"}
 PAIRS = [("(", ")"), ("[", "]"), (r"\{", r"\}"), ("|", "|"), (r"\|", r"\|"), (r"\langle", r"\rangle")]

@@ -1,0 +1,1 @@
+"""Formulas on the pages: LaTeX as MathML that every browser sets well."""
