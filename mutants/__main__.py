@@ -24,7 +24,7 @@ from mutants.library import LIBRARY
 from mutants.margins import MARGINS
 from mutants.mutant import ROOT, Mutant, copy_sources
 from mutants.noise import NOISE
-from mutants.normalisation import NORMALISATION
+from mutants.normalization import NORMALIZATION
 from mutants.rates import RATES
 from mutants.scaling import SCALING
 from mutants.sde import SDE
@@ -39,7 +39,7 @@ MUTANTS = (
     + LANDSCAPES
     + MARGINS
     + NOISE
-    + NORMALISATION
+    + NORMALIZATION
     + RATES
     + SDE
     + SCALING

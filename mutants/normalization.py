@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import planted
 
-NORMALISATION = [
+NORMALIZATION = [
     *planted(
         "theory/normalization/factors",
         ("** (2 / k - 1)", "** (1 / k - 1)", "book/prob-13.1.1"),
@@ -43,7 +43,7 @@ NORMALISATION = [
         ),
         (" / math.sqrt(3)", " / 2", "book/lem-13.4.3 book/lem-13.4.5"),
         ("return 2 * (self.spectrum - self", "return (self.spectrum - self", "book/thm-13.4.6"),
-        tests="studies/sources/test_normalisation",
+        tests="studies/sources/test_normalization",
     ),
     *planted(
         "nets/layers/norm",
