@@ -9,7 +9,7 @@ import pytest
 import secant
 from secant import kernels, nets
 from secant.kernels.layers import JOINS, RULES
-from secant.lab import code
+from secant.lab.runs import code
 from secant.nets.graphs.network import Dag
 
 PACKAGE = Path(secant.__file__).parent
