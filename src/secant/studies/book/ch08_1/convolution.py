@@ -141,21 +141,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for k in range(min(config.draws, 10)):
         left.plot(data.step, 1 - path[k], color="C0", lw=1, alpha=0.8, label="network" if k == 0 else None)
         left.plot(
-            config.steps,
-            1 - support[k],
-            "D",
-            color="C1",
-            ms=5,
-            label="largest 2-norm margin" if k == 0 else None,
+            config.steps, 1 - support[k], "D", color="C1", ms=5, label="largest 2-norm margin" if k == 0 else None
         )
     sheet.label(
-        left,
-        "Missing to the largest margin in the spectrum",
-        "step",
-        None,
-        "lower left",
-        xscale="log",
-        yscale="log",
+        left, "Missing to the largest margin in the spectrum", "step", None, "lower left", xscale="log", yscale="log"
     )
     worst = int(support.argmin())
     mode = np.arange(config.features // 2 + 1)
@@ -163,10 +152,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for shift, (name, w) in zip((-0.2, 0.2), both.items(), strict=True):
         right.bar(mode + shift, np.abs(np.fft.rfft(w, norm="ortho")) / spectral(w), 0.38, label=name)
     sheet.label(
-        right,
-        "Two directions that separate one problem",
-        "frequency",
-        r"$|\hat w|/\|\hat w\|_1$",
-        "best",
-        xticks=mode,
+        right, "Two directions that separate one problem", "frequency", r"$|\hat w|/\|\hat w\|_1$", "best", xticks=mode
     )

@@ -37,12 +37,7 @@ def made(config: Config) -> dict[str, Potential]:
 
 
 def descend(
-    R: Potential,
-    X: np.ndarray,
-    y: np.ndarray,
-    w: np.ndarray,
-    steps: int,
-    pick: np.ndarray | None = None,
+    R: Potential, X: np.ndarray, y: np.ndarray, w: np.ndarray, steps: int, pick: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Weights after all steps and along them, and $\lambda_i = -\sum_t 2\eta_tr_i$; with `pick`, one sample a step.
 
@@ -189,13 +184,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         )
     right.plot(np.arange(shown), start[:shown], "x", color=sheet.ink(), ms=6, label="start")
     sheet.label(
-        left,
-        "Distance from the solution of least divergence",
-        "step",
-        None,
-        "lower left",
-        xscale="log",
-        yscale="log",
+        left, "Distance from the solution of least divergence", "step", None, "lower left", xscale="log", yscale="log"
     )
     sheet.label(
         right,

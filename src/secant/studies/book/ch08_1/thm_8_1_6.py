@@ -25,10 +25,7 @@ class Config(Seeded):
 
 def gradients(X: np.ndarray, y: np.ndarray) -> dict[str, Gradient]:
     """Two losses with different gradients: the theorem is for every loss."""
-    return {
-        "squared": lambda w: X.T @ (X @ w - y),
-        "log cosh": lambda w: X.T @ np.tanh(X @ w - y),
-    }
+    return {"squared": lambda w: X.T @ (X @ w - y), "log cosh": lambda w: X.T @ np.tanh(X @ w - y)}
 
 
 def parameters(gradient: Gradient, start: np.ndarray, times: np.ndarray) -> np.ndarray:

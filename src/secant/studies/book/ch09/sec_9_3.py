@@ -186,10 +186,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.loglog(length, constant * length * np.sinh(length), color="C2", label=r"$|\beta|\sinh|\beta|$")
     right.loglog(length, constant * length * np.sinh(length**2), ":", color="C1", label="as printed")
     right.loglog(
-        data.length,
-        data.short.mean("draw") * math.sqrt(config.sizes[0]),
-        "o",
-        color=sheet.ink(),
-        label="measured",
+        data.length, data.short.mean("draw") * math.sqrt(config.sizes[0]), "o", color=sheet.ink(), label="measured"
     )
     sheet.label(right, r"A cosine: measure times $\sqrt{n}$", r"$|\beta|$", None, "upper left")
