@@ -89,7 +89,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     Z = data.x.values * data.y.values[:, None]
     yield claim("solver", "largest margin: distance from its own bound, relative").zero(data.residual, 1e-9, "rounding")
     error, gamma, top = data.apart, float(data.margin), float((Z**2).sum(1).max())
-    # |w_t| is at least its margin. A step adds gamma/B^2 times gamma to it, and the part off this direction stays bounded.
+    # |w_t| is at least its margin, and a step adds gamma^2/B^2 to that. What is not along the direction stays bounded.
     spare, scale = np.log(config.samples) + 2 * config.dim, top * (1 / gamma) ** 2 / config.steps
     for loss in LOSSES:
         path, words = error.sel(loss=loss, steps="over the loss"), f"{loss} loss, steps over the loss"
