@@ -26,6 +26,7 @@ class Config(Seeded):
     ratios: tuple[float, ...] = options.ratios((0.3, 0.6, 0.9), below=1)
     noisy_ratios: tuple[float, ...] = scaled(
         smoke=(0.03, 0.06, 0.1),
+        laptop=(0.03, 0.06, 0.1),
         paper=(0.006, 0.012, 0.02),  # smaller in proportion to the number of samples
         above=0,
         below=1,
@@ -61,10 +62,8 @@ class Config(Seeded):
             raise ValueError(f"dimension must be at least {least} for these samples and sparsity, got {self.dimension}")
         many = max(len(self.ratios), len(self.noisy_ratios), len(self.shares) if self.alphas else 0)
         one = self.samples * self.dimension
-        fits_memory(
-            80.0 * self.draws * many * one if one < LARGE else 8.0 * one * (3 * self.draws + 10 * many),
-            "draws, samples or dimension",
-        )
+        numbers = 80.0 * self.draws * many * one if one < LARGE else 8.0 * one * (3 * self.draws + 10 * many)
+        fits_memory(numbers, "draws, samples or dimension")
 
 
 def descend(
