@@ -148,14 +148,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"growth-{name}", rf"{name} network: least growth of $\log(1/L)/|w|^2$ between two times, relative"
         ).at_least(0.0, np.diff(later).min() / later[-1], "it grows once the loss is small", slack=1e-5)
     without, with_labels = data.cosine.values
+    printed, corrected = r"w = \sum_n\lambda_n\nabla f_n(w)", r"w = \sum_n\lambda_ny_n\nabla f_n(w)"
+    note = "the label of each sample is missing"
+    where = "definition 8.4.1"
     yield claim("labels", "largest cosine of the weights with a sum of gradients with positive multipliers").erratum(
-        (r"w = \sum_n\lambda_n\nabla f_n(w)", without),
-        (r"w = \sum_n\lambda_ny_n\nabla f_n(w)", 1.0),
-        with_labels,
-        1e-3,
-        "what is left at the last time",
-        where="definition 8.4.1",
-        note="the label of each sample is missing",
+        (printed, without), (corrected, 1.0), with_labels, 1e-3, "what is left at the last time", where=where, note=note
     )
     found, why = float(data.force / data.plain), "the cosine of both directions"
     printed = r"\|\sum_{i\in S}a_i\nabla f_i(g_t\bar w)\|", float(data.plain)

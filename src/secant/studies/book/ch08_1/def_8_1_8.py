@@ -68,15 +68,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("measurements", "UU', three measurements: bracket less $4(AB - BA)U$, over it").zero(
         np.abs(data.largest.sel(kind="UU', three measurements") / data.known - 1), 1e-12, "rounding of float64"
     )
+    printed, corrected = (r"i, j \in [D]", 2 * config.dimension), (r"i, j \in [d]", config.dimension)
+    found, where = float(data.functions), "definition 8.1.8"
+    note = "there are as many functions as weights, not as parameters"
     yield claim("functions", "a difference of squares: number of functions whose brackets must vanish").erratum(
-        ("i, j \\in [D]", 2 * config.dimension),
-        ("i, j \\in [d]", config.dimension),
-        float(data.functions),
-        0.0,
-        "a count",
-        note="there are as many functions as weights, not as parameters",
-        where="definition 8.1.8",
-        by="derivation",
+        printed, corrected, found, 0.0, "a count", note=note, where=where, by="derivation"
     )
 
 

@@ -119,31 +119,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     between = np.linalg.norm(spare @ (start - data.other.values))
     lefts = np.linalg.norm(X @ data.end[0].values - y) + np.linalg.norm(X @ data.second.values - y)
+    apart, room = np.linalg.norm(data.second - data.end[0]) / between, 2 * lefts / least / between + rounding
     yield claim("starts", "two starts: distance between their ends over that of the starts off the span").equal(
-        1.0,
-        np.linalg.norm(data.second - data.end[0]) / between,
-        2 * lefts / least / between + rounding,
-        "what is left of the residuals, and rounding",
+        1.0, apart, room, "what is left of the residuals, and rounding"
     )
-    where = "proof of proposition 8.1.1"
+    where, note = "proof of proposition 8.1.1", "the sum is over gradients, which lie in the span of the data"
+    printed = r"\|\sum_{t' < t}\eta w_{t'}\|", float(data.of_iterates)
+    corrected = r"\|-\sum_{t' < t}\eta\nabla L(w_{t'})\|", float(data.of_gradients)
     yield claim("way", f"length of the way of {config.steps // 100} steps").erratum(
-        (r"\|\sum_{t' < t}\eta w_{t'}\|", float(data.of_iterates)),
-        (r"\|-\sum_{t' < t}\eta\nabla L(w_{t'})\|", float(data.of_gradients)),
-        float(data.moved),
-        rounding,
-        "rounding",
-        where=where,
-        note="the sum is over gradients, which lie in the span of the data",
+        printed, corrected, float(data.moved), rounding, "rounding", where=where, note=note
     )
-    half = float(data.half_slope)
-    yield claim("slope", "slope of the loss at the start, along the way of the run").erratum(
-        (r"\sum_i(w\cdot x_i - y_i)\,x_i", half),
-        (r"2\sum_i(w\cdot x_i - y_i)\,x_i", 2 * half),
-        float(data.slope),
+    half, note = float(data.half_slope), "the square's factor is lost; nothing in the proof depends on it"
+    printed, corrected = (r"\sum_i(w\cdot x_i - y_i)\,x_i", half), (r"2\sum_i(w\cdot x_i - y_i)\,x_i", 2 * half)
+    room, why = (
         1e-11 * (1 + abs(half)) * len(start),
         "rounding: the central difference of a quadratic is its derivative",
-        where=where,
-        note="the square's factor is lost; nothing in the proof depends on it",
+    )
+    yield claim("slope", "slope of the loss at the start, along the way of the run").erratum(
+        printed, corrected, float(data.slope), room, why, where=where, note=note
     )
 
 

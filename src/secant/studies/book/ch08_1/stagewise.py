@@ -121,16 +121,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("longer", name, given=enough, otherwise="fewer than 20 such problems").at_least(
         0.5, lambda: estimate(longer[rest]), "most of them", note=f"of {rest.sum()}; the source says that it can"
     )
-    yield claim(
-        "small-steps",
-        "coordinate descent: distance of its end from the path's, at a 16th of the step over that at the whole",
-        given=config.step * config.samples <= 0.06,
-        otherwise="the steps are not small for so many samples",
-    ).at_most(
-        0.25,
-        (data.small[1] / data.small[0]).median(),
-        "in proportion to the step, up to a factor of four",
-        note="median of 20 problems; a 16th is in proportion",
+    name = "coordinate descent: distance of its end from the path's, at a 16th of the step over that at the whole"
+    fine, otherwise = config.step * config.samples <= 0.06, "the steps are not small for so many samples"
+    why, note = "in proportion to the step, up to a factor of four", "median of 20 problems; a 16th is in proportion"
+    yield claim("small-steps", name, given=fine, otherwise=otherwise).at_most(
+        0.25, (data.small[1] / data.small[0]).median(), why, note=note
     )
 
 

@@ -126,12 +126,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         others = at.end.values + moves
         others = others[[R.inside(w) for w in others]]
         words, outside = "least divergence of other solutions over that of the end", "all other solutions are outside"
+        found = R.divergence(others, start).min(initial=np.inf) / R.divergence(at.end.values, start)
         yield claim(f"others-{name}", f"{name}: {words}", given=len(others), otherwise=outside).at_least(
-            1.0,
-            lambda R=R, others=others, at=at: R.divergence(others, start).min() / R.divergence(at.end.values, start),
-            "the end has the least",
-            slack=1e-9,
-            note=f"{len(others)} solutions near by",
+            1.0, found, "the end has the least", slack=1e-9, note=f"{len(others)} solutions near by"
         )
         left = R.gradient(at.end.values) - R.gradient(start) - at.multipliers.values @ X
         room = 1e-14 * config.steps * (1 + np.abs(R.gradient(start)).max())
@@ -147,14 +144,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     R, at = made(config)["entropy"], data.multipliers[0].values @ X
     least = float(np.linalg.norm(R.inverse(R.gradient(start) + at) - start))
-    yield claim("lagrangian", "entropy: from the start to the minimum of the proof's function of w").erratum(
-        (r"D_R(w, w_0) - \sum_i\lambda_ix_i", 0.0),
-        (r"D_R(w, w_0) - \sum_i\lambda_i\langle w, x_i\rangle", least),
-        float(np.linalg.norm(data.end[0].values - start)),
-        1e-10,
-        steps,
-        where="proof of theorem 8.1.2",
-        note="as printed the sum does not depend on w, and the minimum is the start; the multipliers are the run's",
+    found, where = float(np.linalg.norm(data.end[0].values - start)), "proof of theorem 8.1.2"
+    printed = r"D_R(w, w_0) - \sum_i\lambda_ix_i", 0.0
+    corrected = r"D_R(w, w_0) - \sum_i\lambda_i\langle w, x_i\rangle", least
+    note = "the printed sum does not depend on $w$, and the minimum is the start; the multipliers are the run's"
+    yield claim("lagrangian", "entropy: from the start to the minimum of the proof's function of $w$").erratum(
+        printed, corrected, found, 1e-10, steps, where=where, note=note
     )
 
 

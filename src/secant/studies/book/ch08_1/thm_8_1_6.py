@@ -90,39 +90,28 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claim(f"flows-{loss}", f"{loss} loss: weights of the two flows apart, over the largest weight").zero(
             gap, 1e-8, solver
         )
+    printed, corrected = "\\theta_0 = (\\alpha 1, -\\alpha 1)/4", "\\theta_0 = (\\alpha 1, -\\alpha 1)"
+    note = "theorem 8.1.7 has it right"
     yield claim("start", r"size of the start, over $\alpha$, from which the flow is that of the potential").erratum(
-        ("\\theta_0 = (\\alpha 1, -\\alpha 1)/4", 0.25),
-        ("\\theta_0 = (\\alpha 1, -\\alpha 1)", 1.0),
-        float(data.scale),
-        1e-7,
-        solver,
-        note="theorem 8.1.7 has it right",
-        where="theorem 8.1.6",
+        (printed, 0.25), (corrected, 1.0), float(data.scale), 1e-7, solver, note=note, where="theorem 8.1.6"
     )
+    printed, corrected = "\\theta_+\\odot\\theta_- = \\alpha^2 1", "\\theta_+\\odot\\theta_- = -\\alpha^2 1"
+    note = "the halves begin with opposite signs"
+    where = "proof of theorem 8.1.6"
     yield claim("product", r"product of the two halves over $\alpha^2$, along the flow").erratum(
-        ("\\theta_+\\odot\\theta_- = \\alpha^2 1", 1.0),
-        ("\\theta_+\\odot\\theta_- = -\\alpha^2 1", -1.0),
-        (one * two / a2).mean(),
-        1e-8,
-        solver,
-        note="the halves begin with opposite signs",
-        where="proof of theorem 8.1.6",
+        (printed, 1.0), (corrected, -1.0), (one * two / a2).mean(), 1e-8, solver, note=note, where=where
     )
     yield claim("product-moves", r"how far the product of the halves moves along the flow, over $\alpha^2$").zero(
         np.abs(one * two / a2 + 1).max(), 1e-8, solver
     )
     end, G = data.theta.isel(loss=0, time=-1), w.isel(loss=0, time=-1)
     i = int(np.abs(G.values).argmax())
-    speed, g = 4 * float((end**2).sum("part")[i]), float(G[i])
-    yield claim("speed", r"speed of the largest weight, $\partial G\,\partial G^\top$, at the end").erratum(
-        ("8\\left((G/\\alpha^{1/2})^2 + 1\\right)\\alpha^4", 8 * (g**2 / config.alpha + 1) * a2**2),
-        ("8\\alpha^2\\sqrt{(G/2\\alpha^2)^2 + 1}", 8 * a2 * np.sqrt((g / (2 * a2)) ** 2 + 1)),
-        speed,
-        0.0,
-        solver,
-        relative=1e-7,
-        note="a root and a factor are lost",
-        where="equation (8.16)",
+    speed, g, note = 4 * float((end**2).sum("part")[i]), float(G[i]), "a root and a factor are lost"
+    wrong, right = 8 * (g**2 / config.alpha + 1) * a2**2, 8 * a2 * np.sqrt((g / (2 * a2)) ** 2 + 1)
+    printed, corrected = r"8\left((G/\alpha^{1/2})^2 + 1\right)\alpha^4", r"8\alpha^2\sqrt{(G/2\alpha^2)^2 + 1}"
+    name, where = r"speed of the largest weight, $\partial G\,\partial G^\top$, at the end", "equation (8.16)"
+    yield claim("speed", name).erratum(
+        (printed, wrong), (corrected, right), speed, 0.0, solver, relative=1e-7, note=note, where=where
     )
 
 

@@ -12,19 +12,8 @@ from secant.studies.shared import real
 from secant.theory.bias.margins import TIED, boost, max_margin
 
 STEPS = (0.1, 0.03, 0.01)
-CYCLE = np.array(
-    [
-        [-1, 1, 1, 1, 1, -1, -1, 1],
-        [-1, 1, 1, -1, -1, 1, 1, 1],
-        [1, -1, 1, 1, 1, -1, 1, 1],
-        [1, -1, 1, 1, -1, 1, 1, -1],
-        [1, -1, 1, -1, 1, 1, 1, -1],
-        [1, 1, -1, 1, 1, 1, 1, -1],
-        [1, 1, -1, 1, 1, 1, -1, 1],
-        [1, 1, 1, 1, -1, -1, 1, -1],
-    ],
-    float,
-)
+SIGNS = "-++++--+ -++--+++ +-+++-++ +-++-++- +-+-+++- ++-++++- ++-+++-+ ++++--+-"
+CYCLE = np.array([[1.0 if sign == "+" else -1.0 for sign in row] for row in SIGNS.split()])
 """Eight samples and eight learners: AdaBoost cycles through three of them for ever, and misses the largest margin."""
 
 

@@ -105,14 +105,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
                     f"{equation}-{name}-{short}", f"{name}, {words}: least slack of ({equation}), {BOUNDED[equation]}"
                 ).at_least(0.0, slack.min(), "an inequality, to rounding", slack=room)
             if cap == math.inf:
-                yield claim(
-                    f"promise-{name}", f"{name}, {words}: what (8.34) promises of the largest margin at the end"
-                ).at_most(
-                    0.55,
-                    last,
-                    "half of it: with steps $1/(B^2L)$ its last term is half of its first",
-                    note="so the proof of the theorem needs the cap; the margin itself gets there without",
-                )
+                why = "half of it: with steps $1/(B^2L)$ its last term is half of its first"
+                note = "so the proof of the theorem needs the cap; the margin itself gets there without"
+                promise = f"{name}, {words}: what (8.34) promises of the largest margin at the end"
+                yield claim(f"promise-{name}", promise).at_most(0.55, last, why, note=note)
         yield claim(f"hessian-{name}", rf"{name}: $v\cdot(\nabla^2L\,v)/(LB^2|v|^2)$, random $w$ and $v$").at_most(
             1.0, data.bend.sel(norm=name).max(), "an inequality"
         )

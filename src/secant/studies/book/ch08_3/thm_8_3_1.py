@@ -102,12 +102,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"fall-{loss}", f"{words}: distance of the direction at the end over that at a tenth of the steps"
         ).at_most(1.0, (ended / early).max(), "it falls")
         # w.v = sum of multipliers times margins, v the best direction.
-        yield claim(
-            f"margin-{loss}",
-            f"{loss} loss: margin over the largest, less the cosine with the best direction, all steps and starts",
-        ).at_most(
-            0.0, (data.ratio - (1 - error**2 / 2)).sel(loss=loss).max(), "an inequality, to rounding", slack=1e-12
-        )
+        beyond = (data.ratio - (1 - error**2 / 2)).sel(loss=loss).max()
+        name = f"{loss} loss: margin over the largest, less the cosine with the best direction, all steps and starts"
+        yield claim(f"margin-{loss}", name).at_most(0.0, beyond, "an inequality, to rounding", slack=1e-12)
     fixed = np.exp(data.log_loss.sel(loss="exponential", steps="fixed").isel(at=-1) - data["first"])
     # 1/L grows by at least eta gamma^2/2 in a step.
     yield claim("fixed", r"exponential loss, fixed steps: loss after $t$ steps times $t\,\eta\gamma^2/2$").at_most(
@@ -118,14 +115,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         np.abs(data.weights - data.multipliers).max(), min(1.0, 4 * spare * scale), why
     )
     right = float(((data.w.sel(steps="fixed", loss="logistic").values @ Z.T) > 0).mean())
+    printed = r"\ell = 1/(1 + e^{-yh(x)})", float((data.wrong > 0).mean())
+    corrected, where = (r"\ell = \log(1 + e^{-yh(x)})", 1.0), "chapter 1, logistic loss"
+    note = "the print has the logistic function of the margin, large where a sample is right: descent turns away"
     yield claim("logistic", "share of samples that descent on the logistic loss classifies").erratum(
-        (r"\ell = 1/(1 + e^{-yh(x)})", float((data.wrong > 0).mean())),
-        (r"\ell = \log(1 + e^{-yh(x)})", 1.0),
-        right,
-        0.0,
-        "separable data, all of it",
-        where="chapter 1, logistic loss",
-        note="the print has the logistic function of the margin, large where a sample is right: descent turns away",
+        printed, corrected, right, 0.0, "separable data, all of it", where=where, note=note
     )
 
 

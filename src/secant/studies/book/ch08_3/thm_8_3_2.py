@@ -118,26 +118,19 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim(
         "direction", r"l2 and D: distance of the direction over $\sqrt{2 - 2m/\gamma}$, $m$ the margin"
     ).at_most(1.0, (apart / near).max(), "by the parallelogram law", note=note)
-    v = data.move.sel(plain="l1").values
+    v, size = data.move.sel(plain="l1").values, norm_of(g, math.inf)
+    printed, corrected = (r"\min_{\|y\| \le 1}x\cdot y", -size), (r"\max_{\|y\| \le 1}x\cdot y", size)
+    found, where = -g @ v / norm_of(v, 1.0), "section 8.3.1, below (8.27)"
     yield claim("dual-norm", r"dual norm of a gradient in $\ell_1$").erratum(
-        (r"\min_{\|y\| \le 1}x\cdot y", -norm_of(g, math.inf)),
-        (r"\max_{\|y\| \le 1}x\cdot y", norm_of(g, math.inf)),
-        -g @ v / norm_of(v, 1.0),
-        1e-12,
-        "rounding",
-        where="section 8.3.1, below (8.27)",
-        note="min for max",
+        printed, corrected, found, 1e-12, "rounding", where=where, note="min for max"
     )
-    w, l2 = data.w.sel(norm="l2").values, data.sel(norm="l2")
+    w, l2, room = data.w.sel(norm="l2").values, data.sel(norm="l2"), 1 - AT_LEAST["l2"]
+    printed = r"\min_iy_i\langle w_t, y_i\rangle/\|w_t\|", w.sum() / np.linalg.norm(w)
+    corrected = r"\min_iy_i\langle w_t, x_i\rangle/\|w_t\|", float(l2.largest)
+    found, why, where = l2.margin.isel(step=-1), "after so many steps", "theorem 8.3.2"
+    note = "the label stands in place of the sample; read with the label in every coordinate"
     yield claim("limit", r"limit of the margin in $\ell_2$").erratum(
-        (r"\min_iy_i\langle w_t, y_i\rangle/\|w_t\|", w.sum() / np.linalg.norm(w)),
-        (r"\min_iy_i\langle w_t, x_i\rangle/\|w_t\|", float(l2.largest)),
-        l2.margin.isel(step=-1),
-        0.0,
-        "after so many steps",
-        relative=1 - AT_LEAST["l2"],
-        where="theorem 8.3.2",
-        note="the label stands in place of the sample; read with the label in every coordinate",
+        printed, corrected, found, 0.0, why, relative=room, where=where, note=note
     )
 
 

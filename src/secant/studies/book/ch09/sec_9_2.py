@@ -167,17 +167,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("9.2.2-bound", "lemma 9.2.2: distance of $H(0)$ from its limit over the bound, largest").at_most(
         1.0, (data.apart / (n * entry)).max(), f"with probability {1 - DELTA:g} each"
     )
-    yield claim(
-        "9.2.2-entry", "lemma 9.2.2: largest distance of an entry, over the distance of the norm that is to be shown"
-    ).erratum(
-        (r"\epsilon/n^2", 1 / n**2),
-        (r"\epsilon/n", 1 / n),
-        (data.entry / (n * entry)).max(),
-        0,
-        "an inequality",
-        relation="at most",
-        where="proof of lemma 9.2.2",
-        note=r"so many neurons bring all entries within $\epsilon/n$, which is enough for the norm",
+    name = "lemma 9.2.2: largest distance of an entry, over the distance of the norm that is to be shown"
+    printed, corrected, found = (r"\epsilon/n^2", 1 / n**2), (r"\epsilon/n", 1 / n), (data.entry / (n * entry)).max()
+    where, note = "proof of lemma 9.2.2", r"so many neurons bring all entries within $\epsilon/n$: enough for the norm"
+    yield claim("9.2.2-entry", name).erratum(
+        printed, corrected, found, 0, "an inequality", relation="at most", where=where, note=note
     )
     yield claim("9.2.3-neuron", "lemma 9.2.3: motion of a neuron over its bound, largest").at_most(
         1.0, (data.largest / data.allowed).max(), r"$|\sigma'|$ is at most 1"

@@ -130,26 +130,20 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claim(f"exponent-{name}", f"{words}: exponent of the number of samples").equal(
             -0.5, estimate(slopes.sel(teacher=name)), room, "polynomials of that degree over the fewest samples"
         )
-    r, where = 2.0, "section 9.3, learnable functions"
+    r, where, why = 2.0, "section 9.3, learnable functions", "the next order"
+    printed, corrected = (r"|\beta|\sinh|\beta|^2", r * math.sinh(r**2)), (r"|\beta|\sinh|\beta|", r * math.sinh(r))
+    found, note = (
+        sum(p * r**p / math.factorial(p) for p in range(2, 60, 2)),
+        "a power too many, and a $p$ that the cosine",
+    )
     name = r"cosine of a long $\beta$: sum of the bounds of its powers, over their constant, at length 2"
     yield claim("cosine-long", name).erratum(
-        (r"|\beta|\sinh|\beta|^2", r * math.sinh(r**2)),
-        (r"|\beta|\sinh|\beta|", r * math.sinh(r)),
-        sum(p * r**p / math.factorial(p) for p in range(2, 60, 2)),
-        1e-12,
-        "rounding",
-        by="derivation",
-        where=where,
-        note="a power too many, and a $p$ that the cosine does not have",
+        printed, corrected, found, 1e-12, "rounding", by="derivation", where=where, note=f"{note} does not have"
     )
+    printed, corrected = (r"|\beta|\sinh|\beta|^2:\ 3", 3.0), (r"|\beta|\sinh|\beta|:\ 2", 2.0)
+    found, note = exponent(data.short, "length").value, "the printed bound falls faster than what it should bound"
     yield claim("cosine-short", r"cosine of a short $\beta$: exponent of its length in the measure").erratum(
-        (r"|\beta|\sinh|\beta|^2:\ 3", 3.0),
-        (r"|\beta|\sinh|\beta|:\ 2", 2.0),
-        exponent(data.short, "length").value,
-        LENGTHS[-1],
-        "the next order",
-        where=where,
-        note="the printed bound falls faster than what it should bound",
+        printed, corrected, found, LENGTHS[-1], why, where=where, note=note
     )
 
 

@@ -87,14 +87,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("3a-series", "exercise 3(a): series of the arc cosine").zero(left, 1e-12 + 0.9 ** (2 * terms) * 10, cut)
     printed = r"\frac\pi2 - z - \sum_{\ell\ge1}\frac{(2\ell-3)!!}{(2\ell-2)!!}z"
     corrected = r"\frac\pi2 - \sum_{\ell\ge1}\frac{(2\ell-3)!!}{(2\ell-2)!!}\frac{z^{2\ell-1}}{2\ell-1}"
+    wrong, right = np.pi / 2 - 0.5 - 0.5 * sum(ratios(terms)), np.pi / 2 - series(np.array(0.5), terms)
+    found, room = float(np.arccos(0.5)), 1e-12 + 0.25**terms
+    note = "the power and the divisor are lost, and the first term stands twice"
     yield claim("3a-half", "exercise 3(a): arc cosine of 1/2 by its series").erratum(
-        (printed, np.pi / 2 - 0.5 - 0.5 * sum(ratios(terms))),
-        (corrected, np.pi / 2 - series(np.array(0.5), terms)),
-        float(np.arccos(0.5)),
-        1e-12 + 0.25**terms,
-        cut,
-        note="the power and the divisor are lost, and the first term stands twice",
-        where="exercise 3(a)",
+        (printed, wrong), (corrected, right), found, room, cut, note=note, where="exercise 3(a)"
     )
     kernel, gram = first_layer(data.x.values), data.x.values @ data.x.values.T
     off = ~np.eye(len(gram), dtype=bool)
@@ -103,14 +100,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("3a-kernel", "exercise 3(a): the kernel off its diagonal by the series").zero(
         left, 1e-13 + close ** (2 * terms) / (1 - close**2), cut
     )
+    printed = r"H^*_{ij} = \frac{\pi - \arccos x_i^\top x_j}{2\pi}"
+    corrected = r"H^*_{ij} = x_i^\top x_j\,\frac{\pi - \arccos x_i^\top x_j}{2\pi}"
+    both, why = estimate(rho * data.both.astype(float)), "exact: the sampling error alone"
+    note = "the gradient in a neuron's weights is the input, so two gradients have the inputs' product as a factor"
+    where = "equation (9.8) and exercise 3"
     yield claim("3-entry", "exercise 3: an entry of the kernel").erratum(
-        (r"H^*_{ij} = \frac{\pi - \arccos x_i^\top x_j}{2\pi}", gate),
-        (r"H^*_{ij} = x_i^\top x_j\,\frac{\pi - \arccos x_i^\top x_j}{2\pi}", rho * gate),
-        estimate(rho * data.both.astype(float)),
-        0,
-        "exact: the sampling error alone",
-        note="the gradient in a neuron's weights is the input, so two gradients have the inputs' product as a factor",
-        where="equation (9.8) and exercise 3",
+        (printed, gate), (corrected, rho * gate), both, 0, why, note=note, where=where
     )
     yield claim("3c", "exercise 3(c): trace over the samples").equal(0.5, np.trace(kernel) / len(kernel), 1e-12, exact)
     few = data.few.values

@@ -90,35 +90,27 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     # Samples that still weigh something at the end, by t e^{-m}.
     weighs = int((s[-1] - data.reached.values[-1] > -10).sum())
+    printed, corrected = r"|\{i : a_i = 0\}|", r"|\{i : a_i \ne 0\}|"
+    note = "the support has the multipliers that do not vanish"
     yield claim("carriers", "samples that carry the gradient in the end").erratum(
-        (r"|\{i : a_i = 0\}|", n - k),
-        (r"|\{i : a_i \ne 0\}|", k),
-        weighs,
-        0.0,
-        "a count",
-        where="lecture of 11/14, definition of S",
-        note="the support has the multipliers that do not vanish",
+        (printed, n - k), (corrected, k), weighs, 0.0, "a count", where="lecture of 11/14, definition of S", note=note
     )
     grows = np.diff(data.reached.values[[-8, -1]], axis=0)[0] / (s[-1] - s[-8])
+    printed, corrected = r"\theta = \min_{i\in S}x_i\cdot\hat w > 0", r"\theta = \min_{i\notin S}x_i\cdot\hat w > 1"
+    note = "on the support it is always 1; what matters is how fast all other samples are left behind"
+    where = "lecture of 11/14, condition on the residual"
     yield claim("others", r"least growth of a margin off the support, a unit of $\log t$").erratum(
-        (r"\theta = \min_{i\in S}x_i\cdot\hat w > 0", 1.0),
-        (r"\theta = \min_{i\notin S}x_i\cdot\hat w > 1", theta),
-        grows[k:].min(),
-        1e-4,
-        solver,
-        where="lecture of 11/14, condition on the residual",
-        note="on the support it is always 1; what matters is how fast all other samples are left behind",
+        (printed, 1.0), (corrected, theta), grows[k:].min(), 1e-4, solver, where=where, note=note
     )
-    z = np.linspace(-3, 3, 601)
-    yield claim("sign", "largest of $z(e^{-z} - 1)$ for $z$ from -3 to 3").erratum(
-        (r"z(e^z - 1) \le 0", float((z * np.expm1(z)).max())),
-        (r"z(e^{-z} - 1) \le 0", 0.0),
+    z, where = np.linspace(-3, 3, 601), "lecture of 11/14, growth of the residual"
+    wrong, found, note = (
+        float((z * np.expm1(z)).max()),
         float((z * np.expm1(-z)).max()),
-        1e-15,
-        "rounding",
-        where="lecture of 11/14, growth of the residual",
-        note="the sign in the exponent is lost",
-        by="derivation",
+        "the sign in the exponent is lost",
+    )
+    printed, corrected = (r"z(e^z - 1) \le 0", wrong), (r"z(e^{-z} - 1) \le 0", 0.0)
+    yield claim("sign", "largest of $z(e^{-z} - 1)$ for $z$ from -3 to 3").erratum(
+        printed, corrected, found, 1e-15, "rounding", where=where, note=note, by="derivation"
     )
     r = (data.left.values - end) @ Z[:k].T
     yield claim("terms", r"sum over the support of $az(e^{-z} - 1)$, $z = x\cdot r$, all times").at_most(

@@ -31,8 +31,8 @@ class Config(Seeded):
         """Kernels that a machine holds, with squares that so many draws can measure."""
         if self.layers > self.width // 5:
             raise ValueError(
-                f"layers: must be at most a fifth of width, {self.width // 5}, got {self.layers}. In deeper networks the "
-                "mean square comes from rare networks, which so many draws miss."
+                f"layers: must be at most a fifth of width, {self.width // 5}, got {self.layers}. In deeper networks "
+                "the mean square comes from rare networks, which so many draws miss."
             )
         fits_memory(32.0 * self.layers * (self.width**2 + self.wide**2) * 1_000, "width, wide or layers")
         fits_memory(100.0 * self.draws * self.layers, "draws")
@@ -113,14 +113,13 @@ def _printed(X: np.ndarray, layers: int) -> np.ndarray:
 def check(data: xr.Dataset, config: Config) -> Findings:
     widths, exact = (config.inputs, *[config.width] * config.layers), "exact at every width"
     kernel, mean, appendix = data.share.sum("layer"), float(rk.kernel_mean(widths)), "lecture of 11/30, appendix"
+    printed, corrected = (r"2L\,|x|^2/n_0", 2 * config.layers / config.inputs), (r"2(L + 1)|x|^2/n_0", mean)
+    where, note = (
+        "lecture of 11/30, lemma on the kernel's mean",
+        "There are $L + 1$ layers of weights; the sum in the proof",
+    )
     yield claim("mean", "mean of the kernel").erratum(
-        (r"2L\,|x|^2/n_0", 2 * config.layers / config.inputs),
-        (r"2(L + 1)|x|^2/n_0", mean),
-        estimate(kernel),
-        0,
-        exact,
-        note="There are $L + 1$ layers of weights; the sum in the proof ends at $L$.",
-        where="lecture of 11/30, lemma on the kernel's mean",
+        printed, corrected, estimate(kernel), 0, exact, where=where, note=f"{note} ends at $L$."
     )
     for layer in (1, config.layers + 1):
         yield claim(f"layer-{layer}", f"mean share of layer {layer}").equal(
@@ -140,31 +139,23 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     two = np.array([[1.0, 0.0], [COSINE, math.sqrt(1 - COSINE**2)]]) * math.sqrt(2 / config.inputs)
     limits = {layers: _limit(two, layers)[1][0, 1] for layers in (1, 3)}
+    printed = r"L\frac{x_a\cdot x_b}{n_0}2^{L+1}\prod_l\mathbb E\,\xi_a\xi_b", _printed(two, 1)[0, 1]
+    corrected, found = (r"K' + 2\,\mathbb E\,\xi_a\xi_b\,\Theta", limits[1]), estimate(data.shallow)
+    note = "With two inputs gates and squared weights are not independent: a neuron that both open has larger weights."
     yield claim("pair", "mean of the kernel between two inputs, one hidden layer").erratum(
-        (r"L\frac{x_a\cdot x_b}{n_0}2^{L+1}\prod_l\mathbb E\,\xi_a\xi_b", _printed(two, 1)[0, 1]),
-        (r"K' + 2\,\mathbb E\,\xi_a\xi_b\,\Theta", limits[1]),
-        estimate(data.shallow),
-        0,
-        exact,
-        note="With two inputs gates and squared weights are not independent: a neuron that both open has larger ones.",
-        where=appendix,
+        printed, corrected, found, 0, exact, note=note, where=appendix
     )
     deep = f"mean of the kernel between two inputs, three layers of {config.wide}, in the limit"
     yield claim("pair-deep", deep).equal(
         limits[3], estimate(data.deep), 0, "corrections are of order $L/n$", relative=3 / config.wide
     )
     X = data.X.values
-    true, printed = np.abs(_limit(X, 1)[1]), np.abs(_printed(X, 1))
-    bounds = [min(matrix.sum(0).max(), np.linalg.norm(matrix)) for matrix in (printed, true)]
+    true, wrong = np.abs(_limit(X, 1)[1]), np.abs(_printed(X, 1))
+    bounds = [min(matrix.sum(0).max(), np.linalg.norm(matrix)) for matrix in (wrong, true)]
+    printed, corrected = (r"C_0", bounds[0]), (r"\min(\|\mathbb E\,\Theta\|_1, \|\mathbb E\,\Theta\|_F)", bounds[1])
+    found, note = estimate(data.top), "The bound sums the formula for two inputs, which is too small."
     yield claim("eigenvalue", f"largest eigenvalue of the mean kernel of {SAMPLES} inputs, one hidden layer").erratum(
-        (r"C_0", bounds[0]),
-        (r"\min(\|\mathbb E\,\Theta\|_1, \|\mathbb E\,\Theta\|_F)", bounds[1]),
-        estimate(data.top),
-        0,
-        "an inequality",
-        note="The bound sums the formula for two inputs, which is too small.",
-        where=appendix,
-        relation="at most",
+        printed, corrected, found, 0, "an inequality", note=note, where=appendix, relation="at most"
     )
 
 

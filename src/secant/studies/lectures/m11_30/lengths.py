@@ -74,14 +74,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     size, exact = f"{len(SMALL) - 1} layers of {SMALL[-1]}", "exact at every width"
     yield claim("small-mean", f"{size}: mean of the log").equal(mean, estimate(data.hidden), 0, exact)
     yield claim("small-variance", f"{size}: variance of the log").equal(variance, _spread(data.hidden), 0, exact)
+    printed, corrected = (r"\beta", rp.aspect(SMALL)), (r"\beta + \pi^2/2", variance + math.pi**2 / 2)
+    note = "The law is that of the sum of squares over the last hidden layer; one output is a Gaussian sum over it."
+    found, where = _spread(data.output), "lecture of 11/30, the theorem on log-normality"
     yield claim("one-output", f"{size}: variance of the log of one squared derivative").erratum(
-        (r"\beta", rp.aspect(SMALL)),
-        (r"\beta + \pi^2/2", variance + math.pi**2 / 2),
-        _spread(data.output),
-        0,
-        exact,
-        note="The law is that of the sum of squares over the last hidden layer; one output is a Gaussian sum over it.",
-        where="lecture of 11/30, the theorem on log-normality",
+        printed, corrected, found, 0, exact, note=note, where=where
     )
     order = Tolerance(relative=5 / config.width, why="the next order, below 5/n of it")
     for depth in config.depths:

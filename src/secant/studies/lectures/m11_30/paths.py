@@ -30,8 +30,8 @@ class Config(Seeded):
         """Networks that a machine holds, with moments that so many draws can measure."""
         if self.layers > self.width // 5:
             raise ValueError(
-                f"layers: must be at most a fifth of width, {self.width // 5}, got {self.layers}. In deeper networks the "
-                "mean of fourth powers comes from rare networks, which so many draws miss."
+                f"layers: must be at most a fifth of width, {self.width // 5}, got {self.layers}. In deeper networks "
+                "the mean of fourth powers comes from rare networks, which so many draws miss."
             )
         fits_memory(16.0 * self.width * (self.layers * self.width + self.inputs) * BLOCK, "width")
         fits_memory(200.0 * self.draws * self.layers, "draws or layers")

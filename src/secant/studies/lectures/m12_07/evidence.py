@@ -129,14 +129,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claim(
             f"{key}-order", f"best prior: {name}, distance from the limit at half the size over that at the size"
         ).equal(2.0, gap[-2] / gap[-1], 8 / last, why)
+    printed, corrected = r"|\theta_*|^2/\alpha", r"\tfrac{1-\alpha}\alpha|\theta_*|^2"
+    note = "The printed limit is that of the whole square; on the span of the data it is given."
+    where = "lecture of 12/7, the theorem"
     yield claim("printed", "best prior: the squared part off the span").erratum(
-        (r"|\theta_*|^2/\alpha", 2 * r),
-        (r"\tfrac{1-\alpha}\alpha|\theta_*|^2", r),
-        data.found[-1],
-        order,
-        where="lecture of 12/7, the theorem",
-        note="The printed limit is that of the whole square; on the span of the data it is given.",
-        by="derivation",
+        (printed, 2 * r), (corrected, r), data.found[-1], order, where=where, note=note, by="derivation"
     )
     yield claim("depth", "smallest growth of the log evidence with depth").at_least(
         0.0, float(np.diff(data.evidence).min()), "deeper is likelier"

@@ -82,25 +82,20 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("lower-half", "share of eigenvalues in the lower half of their range").equal(
         mp.below(middle, alpha), lower, 2 / P, "eigenvalues are counted: one or two of $P$"
     )
+    printed = r"\int\frac{\sqrt{(\lambda_+-x)(x-\lambda_-)}}{2\pi\cdot 2x}", alpha / 2
+    corrected = r"\int\frac{\sqrt{(\lambda_+-x)(x-\lambda_-)}}{2\pi\alpha x}", 1.0
+    inside, where = estimate(((values > low) & (values < high)).mean("index")), "theorem of Marchenko and Pastur"
+    note = "The ratio stands in the denominator; as printed the density is normalised for a ratio of 2 only."
     yield claim("density", "share of eigenvalues between both edges").erratum(
-        (r"\int\frac{\sqrt{(\lambda_+-x)(x-\lambda_-)}}{2\pi\cdot 2x}", alpha / 2),
-        (r"\int\frac{\sqrt{(\lambda_+-x)(x-\lambda_-)}}{2\pi\alpha x}", 1.0),
-        estimate(((values > low) & (values < high)).mean("index")),
-        2 / P,
-        "one beyond each edge",
-        note="The ratio stands in the denominator; as printed the density is normalised for a ratio of 2 only.",
-        where="lecture of 12/7, theorem of Marchenko and Pastur",
+        printed, corrected, inside, 2 / P, "one beyond each edge", note=note, where=f"lecture of 12/7, {where}"
     )
     mean, variance = ln.log_length((config.width,) * (config.layers + 1))
     yield claim("log-mean", "linear networks: mean of the log of the length").equal(mean, estimate(data.log), 0, EXACT)
+    printed = r"L/(4n)", config.layers / (4 * config.width)
+    corrected = r"\tfrac14\sum_{l=0}^L\psi'(n_l/2) \approx (L+1)/(2n)", variance
+    note = "A chi-square over its number has the variance $2/n$, not $1/n$, and the inputs are one of its factors."
     yield claim("log-variance", "linear networks: variance of the log of the length").erratum(
-        (r"L/(4n)", config.layers / (4 * config.width)),
-        (r"\tfrac14\sum_{l=0}^L\psi'(n_l/2) \approx (L+1)/(2n)", variance),
-        _spread(data.log),
-        0,
-        EXACT,
-        note="A chi-square over its number has the variance 2/n, not 1/n, and the inputs are one of its factors.",
-        where="lecture of 12/7, second example",
+        printed, corrected, _spread(data.log), 0, EXACT, note=note, where="lecture of 12/7, second example"
     )
     entry = "linear networks: mean square of one entry of the direction"
     first, long = data["first"], (data.log > data.log.median()).values
