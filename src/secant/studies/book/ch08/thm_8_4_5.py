@@ -123,22 +123,19 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    networks = ("diagonal", "diagonal network", 0.9999), ("ReLU", "ReLU network", 0.999)
-    for name, words, _ in networks:
-        yield claim(f"degree-{name}", f"{words}: degree by Euler's identity").equal(
-            2.0, data.degree.sel(model=name), 1e-10, "rounding"
-        )
-    for name, words, least in networks:
-        yield claim(f"cosine-{name}", f"{words}: cosine of the weights with the force on them").at_least(
-            least, 1 - data.kkt.sel(model=name)[-1], r"it goes to one as $1/\log t$"
+    for name in data.model.values:
+        degree, words = data.degree.sel(model=name), f"{name} network: degree by Euler's identity"
+        yield claim(f"degree-{name}", words).equal(2.0, degree, 1e-10, "rounding")
+    for name, least in (("diagonal", 0.9999), ("ReLU", 0.999)):
+        yield claim(f"cosine-{name}", f"{name} network: cosine of the weights with the force on them").at_least(
+            least, 1 - data.kkt.sel(model=name)[-1], r"it goes to 1 as $1/\log t$"
         )
     margin = data.margin.sel(model="diagonal")[-1] / (float(data.largest) / 2)
     yield claim("margin", r"diagonal network: margin over half of the largest in $\ell_1$").equal(
         1.0, margin, 0.005, r"what is left at the last time, as powers of $1/\log t$"
     )
-    yield claim("margin-bound", "diagonal network: the same margin, as a bound").at_most(
-        1.0, margin, "no margin is larger", slack=1e-9
-    )
+    name = "diagonal network: margin over half of the largest, as a bound"
+    yield claim("margin-bound", name).at_most(1.0, margin, "no margin is larger", slack=1e-9)
     yield claim("margin-uv", r"margin of $u\odot v$ in $\ell_1$ over the largest").equal(
         1.0, data.reached / data.largest, 0.005, "what is left at the last time"
     )
@@ -149,8 +146,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ).at_least(0.0, np.diff(later).min() / later[-1], "it grows once the loss is small", slack=1e-5)
     without, with_labels = data.cosine.values
     printed, corrected = r"w = \sum_n\lambda_n\nabla f_n(w)", r"w = \sum_n\lambda_ny_n\nabla f_n(w)"
-    note = "the label of each sample is missing"
-    where = "definition 8.4.1"
+    note, where = "the label of each sample is missing", "definition 8.4.1"
     yield claim("labels", "largest cosine of the weights with a sum of gradients with positive multipliers").erratum(
         (printed, without), (corrected, 1.0), with_labels, 1e-3, "what is left at the last time", where=where, note=note
     )

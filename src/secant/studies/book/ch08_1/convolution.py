@@ -111,12 +111,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     path, support = reached(data, data.path.values), reached(data, data.euclidean.values)
     early = np.abs(data.step.values - config.steps / 10).argmin()
     below, above = data.bounds.values.T
-    yield claim("bounds", "largest margin: the bound from above over that from below").at_most(
-        1 + 1e-4, (above / below).max(), "linear programs enough"
-    )
-    yield claim("largest", "share of the largest margin, the most of all runs and steps").at_most(
-        1.0, path.max(), "no weights have more", slack=1e-9
-    )
+    name = "largest margin: the bound from above over the bound from below"
+    yield claim("bounds", name).at_most(1 + 1e-4, (above / below).max(), "linear programs enough")
+    name = "share of the largest margin, the most of all runs and steps"
+    yield claim("largest", name).at_most(1.0, path.max(), "no weights have more", slack=1e-9)
     end, note = path[:, -1], f"from {path[:, -1].min():.4f} to {path[:, -1].max():.4f}"
     yield claim("end", "share of the largest margin at the end, mean").at_least(
         0.9, estimate(end), "it tends to 1, slowly", note=note

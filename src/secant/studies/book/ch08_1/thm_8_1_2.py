@@ -76,15 +76,11 @@ def run(config: Config) -> xr.Dataset:
     y = X @ np.exp(rng.normal(size=config.features) / 2)  # the entropy needs positive weights
     start = np.exp(rng.normal(size=config.features) / 2)
     pick = rng.integers(config.samples, size=3 * config.steps)
-    ends, singles, plain, sums, paths = [], [], [], [], []
-    every = np.unique(np.geomspace(1, config.steps, 50).astype(int))
-    for R in made(config).values():
-        end, path, multipliers = descend(R, X, y, start, config.steps)
-        ends.append(end)
-        sums.append(multipliers)
-        paths.append(path[every])
-        singles.append(descend(R, X, y, start, len(pick), pick)[0])
-        plain.append(descend(R, X, y, R.inverse(np.zeros(config.features)), config.steps)[0])
+    every, zero = np.unique(np.geomspace(1, config.steps, 50).astype(int)), np.zeros(config.features)
+    made_of = made(config).values()
+    ends, paths, sums = zip(*(descend(R, X, y, start, config.steps) for R in made_of), strict=True)
+    singles = [descend(R, X, y, start, len(pick), pick)[0] for R in made_of]
+    plain = [descend(R, X, y, R.inverse(zero), config.steps)[0] for R in made_of]
     each = ("potential", "feature")
     return xr.Dataset(
         {
@@ -95,7 +91,7 @@ def run(config: Config) -> xr.Dataset:
             "single": (each, np.stack(singles)),
             "plain": (each, np.stack(plain)),
             "multipliers": (("potential", "sample"), np.stack(sums)),
-            "path": (("potential", "step", "feature"), np.stack(paths)),
+            "path": (("potential", "step", "feature"), np.stack(paths)[:, every]),
         },
         coords={"potential": list(NAMES), "step": every},
     )

@@ -96,8 +96,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         (printed, 0.25), (corrected, 1.0), float(data.scale), 1e-7, solver, note=note, where="theorem 8.1.6"
     )
     printed, corrected = "\\theta_+\\odot\\theta_- = \\alpha^2 1", "\\theta_+\\odot\\theta_- = -\\alpha^2 1"
-    note = "the halves begin with opposite signs"
-    where = "proof of theorem 8.1.6"
+    note, where = "the halves begin with opposite signs", "proof of theorem 8.1.6"
     yield claim("product", r"product of the two halves over $\alpha^2$, along the flow").erratum(
         (printed, 1.0), (corrected, -1.0), (one * two / a2).mean(), 1e-8, solver, note=note, where=where
     )

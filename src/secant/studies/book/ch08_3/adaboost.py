@@ -88,10 +88,8 @@ def run(config: Config) -> xr.Dataset:
     descent in $\ell_1$ with small steps reaches the largest $\ell_1$ margin. Steps of exact line search do not get
     small, and AdaBoost can miss this margin.
     """
-    if config.data == real.RANDOM:
-        said, y = learners(np.random.default_rng(config.seed), config)
-    else:
-        said, y = stumps(config)
+    drawn = config.data == real.RANDOM
+    said, y = learners(np.random.default_rng(config.seed), config) if drawn else stumps(config)
     Z = said * y[:, None]
     columns, alphas = by_scikit(said, y, config.rounds)
     ours = boost(Z, len(columns))
@@ -119,11 +117,10 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     ours, theirs = (data.sel(program=name) for name in ("ours", "scikit-learn"))
-    yield claim("learners", "rounds in which scikit-learn takes another learner").count(
-        0, int((ours.column != theirs.column).sum())
-    )
+    others, apart = int((ours.column != theirs.column).sum()), np.abs(ours.weight - theirs.weight).max()
+    yield claim("learners", "rounds in which scikit-learn takes another learner").count(0, others)
     yield claim("weights", "steps against half of scikit-learn's weights").zero(
-        np.abs(ours.weight - theirs.weight).max(), 1e-9, "rounding of weights that many rounds multiply"
+        apart, 1e-9, "rounding of weights that many rounds multiply"
     )
     Z, w, slopes = data.z.values, np.zeros(data.sizes["learner"]), []
     for j, step in list(zip(ours.column.values, ours.weight.values, strict=True))[:20]:
@@ -132,21 +129,19 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("line-search", r"slope of $\log L$ along the learner after its step, twenty rounds").zero(
         max(slopes), 1e-13, "line search"
     )
-    yield claim("descent", r"largest growth of $\log L$ in a round").at_most(
-        0.0, data.log_loss.diff("round").max(), "it descends"
-    )
-    largest, eight = float(data.largest), float(data.fine_largest)
+    growth, largest, eight = data.log_loss.diff("round").max(), float(data.largest), float(data.fine_largest)
+    yield claim("descent", r"largest growth of $\log L$ in a round").at_most(0.0, growth, "it descends")
+    why = r"1 less half a step over the margin, less $\log n$ over the path, with $n$ samples"
     for step in STEPS:
         found, bound = data.small.sel(step=step)[-1] / largest, promised(step, config.samples, config.path, largest)
-        why = r"1 less half a step over the margin, less $\log n$ over the path, with $n$ samples"
-        yield claim(f"small-{step:g}", f"steps of {step:g}: margin at the end over the largest").at_least(
-            bound, found, why
-        )
-        yield claim(f"largest-{step:g}", f"steps of {step:g}: the same ratio, as a bound").at_most(
+        steps = f"steps of {step:g}"
+        yield claim(f"small-{step:g}", f"{steps}: margin at the end over the largest").at_least(bound, found, why)
+        yield claim(f"largest-{step:g}", f"{steps}: this margin over the largest, as a bound").at_most(
             1.0, found, "no margin is larger", slack=1e-10
         )
+    found, bound = float(data.fine[-1] / eight), promised(STEPS[-1], 8, config.path, eight)
     yield claim("eight-small", "eight samples, small steps: margin over the largest").at_least(
-        promised(STEPS[-1], 8, config.path, eight), float(data.fine[-1] / eight), "the bound for small steps"
+        bound, found, "the bound for small steps"
     )
     name = "eight samples, exact line search: margin over the largest after 2,000 rounds"
     yield claim("eight-exact", name).at_most(
@@ -155,9 +150,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("eight-margin", "eight samples, exact line search: margin").equal(
         1 / 3, data.turned[-1], 1e-3, "its cycle of three"
     )
-    yield claim("eight-cycle", "eight samples: learners that still take turns").count(
-        3, len(np.unique(data.taken.values)), "a cycle of three"
-    )
+    turns = len(np.unique(data.taken.values))
+    yield claim("eight-cycle", "eight samples: learners that still take turns").count(3, turns, "a cycle of three")
 
 
 @run.figure

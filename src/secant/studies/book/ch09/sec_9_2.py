@@ -111,8 +111,7 @@ def run(config: Config) -> xr.Dataset:
     """
     rng = np.random.default_rng(config.seed)
     x = rng.normal(size=(config.samples, config.features))
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    y = rng.choice([-1.0, 1.0], config.samples)
+    x, y = x / np.linalg.norm(x, axis=1, keepdims=True), rng.choice([-1.0, 1.0], config.samples)
     limit, steps, rows = x @ x.T * both_on(x), round(config.time / STEP), []
     for m in config.widths:
         w, a = rng.normal(size=(config.draws, m, config.features)), rng.choice([-1.0, 1.0], (config.draws, m))
@@ -149,11 +148,9 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    n, least, rounding = config.samples, config.widths[0], "rounding"
-    left = np.abs(data.moved - data.by_kernel).max() / np.abs(data.moved).max()
-    yield claim("9.1.1", "lemma 9.1.1, a deep network: motion of the outputs against the kernel").zero(
-        left, 1e-12, rounding
-    )
+    n, least = config.samples, config.widths[0]
+    left, name = np.abs(data.moved - data.by_kernel).max() / np.abs(data.moved).max(), "lemma 9.1.1, a deep network"
+    yield claim("9.1.1", f"{name}: motion of the outputs against the kernel").zero(left, 1e-12, "rounding")
     # An entry is a mean of m coins, times a product of inputs.
     x, both = data.x.values, both_on(data.x.values)
     scatter = ((x @ x.T) ** 2 * both * (1 - both)).sum()
@@ -173,12 +170,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("9.2.2-entry", name).erratum(
         printed, corrected, found, 0, "an inequality", relation="at most", where=where, note=note
     )
-    yield claim("9.2.3-neuron", "lemma 9.2.3: motion of a neuron over its bound, largest").at_most(
-        1.0, (data.largest / data.allowed).max(), r"$|\sigma'|$ is at most 1"
-    )
-    yield claim("9.2.3-entry", "lemma 9.2.3: motion of an entry of $H$ over twice that of a neuron, largest").at_most(
-        1.0, (data.entry_change / (2 * data.largest)).max(), r"$|\sigma'|$ and $|\sigma''|$ are at most 1"
-    )
+    neuron, entry = data.largest / data.allowed, data.entry_change / (2 * data.largest)
+    name = "lemma 9.2.3: motion of a neuron over its bound, largest"
+    yield claim("9.2.3-neuron", name).at_most(1.0, neuron.max(), r"$|\sigma'|$ is at most 1")
+    name = "lemma 9.2.3: motion of an entry of $H$ over twice that of a neuron, largest"
+    yield claim("9.2.3-entry", name).at_most(1.0, entry.max(), r"$|\sigma'|$ and $|\sigma''|$ are at most 1")
     order = 1 / math.sqrt(least)
     for name in ("typical", "largest"):
         found = exponent(data[name] / data.allowed / np.sqrt(data.width))

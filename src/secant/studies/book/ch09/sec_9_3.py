@@ -105,13 +105,11 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim("library", "the measure against the library's, over it").equal(
-        1.0, data.here / data.library, 1e-8, "rounding"
-    )
+    found = data.here / data.library
+    yield claim("library", "the measure against the library's, over it").equal(1.0, found, 1e-8, "rounding")
     for name, words in TEACHERS.items():
-        yield claim(f"bound-{name}", f"{words}: measure over its bound, largest").at_most(
-            1.0, data.room.sel(teacher=name).max(), "an inequality"
-        )
+        room = data.room.sel(teacher=name).max()
+        yield claim(f"bound-{name}", f"{words}: measure over its bound, largest").at_most(1.0, room, "an inequality")
     z, series = np.linspace(-0.9, 0.9, 19), np.zeros(402)
     series[1], series[2::2] = 0.25, [weight(order) for order in range(1, 201)]
     exact = z * (np.pi - np.arccos(z)) / (2 * np.pi)

@@ -99,12 +99,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         np.linalg.norm(w - (a * y) @ x) * gamma, 1e-8, "rounding"
     )
     yield claim("machine-balance", r"machine: $\sum_ia_iy_i$ over $\sum_ia_i$").zero(a @ y / a.sum(), 1e-9, "rounding")
-    yield claim("machine-slack", r"machine: least slack of $y(w\cdot x + b) - 1$").at_least(
-        0.0, slack.min(), "to rounding", slack=1e-9
-    )
-    yield claim("machine-complementary", "machine: largest $a$ times slack over the largest $a$").zero(
-        (a * slack).max() / a.max(), 1e-8, "rounding"
-    )
+    name, product = r"machine: least slack of $y(w\cdot x + b) - 1$", (a * slack).max() / a.max()
+    yield claim("machine-slack", name).at_least(0.0, slack.min(), "to rounding", slack=1e-9)
+    name = "machine: largest $a$ times slack over the largest $a$"
+    yield claim("machine-complementary", name).zero(product, 1e-8, "rounding")
     both, alone = data.joint.sel(scale=1.0).values, np.append(w, b)
     for loss in data.loss.values:
         end = data.flow.sel(loss=loss).isel(log_time=-1).values

@@ -107,9 +107,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         one, name = data.sel(case=case), config.data if case == "real" else case
         sentence = rf"{name}: $z\cdot(w - \hat w\log t) + \log a$ on the support, at $\log t = {LATE:g}$"
         yield claim(f"support-{case}", sentence).zero(one.support, 1e-3, r"the solver's tolerance times $\log t$")
-        yield claim(f"loss-{case}", rf"{name}: $tL\gamma^2$ at the end").equal(
-            1.0, np.exp(one.loss[-1]), 1e-3, r"the solver's tolerance times $\log t$"
-        )
+        why, limit = r"the solver's tolerance times $\log t$", np.exp(one.loss[-1])
+        yield claim(f"loss-{case}", rf"{name}: $tL\gamma^2$ at the end").equal(1.0, limit, 1e-3, why)
         for s in (1_000, LATE):
             at = one.sel(log_time=s, method="nearest")
             when, promised = float(at.log_time), 1 - float(at.exact)

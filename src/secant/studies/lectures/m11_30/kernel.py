@@ -6,7 +6,8 @@ import numpy as np
 import xarray as xr
 
 from secant.kernels import dual
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
+from secant.lab import Figure, Findings, claim, estimate, fits_memory, option, options, sheet, study
+from secant.studies.shared.relu_networks import Shallow
 from secant.theory.wide import relu_kernel as rk
 from secant.theory.wide import relu_paths as rp
 
@@ -20,20 +21,14 @@ RATIO = 0.1
 """Depth over width where the kernel's mean square is compared with its limit."""
 
 
-class Config(Seeded):
+class Config(Shallow):
     inputs: int = option(4, at_least=2, at_most=100, help="entries of an input")
-    layers: int = options.layers(2, at_most=20)
-    width: int = options.width(20, at_least=20, at_most=300)
     wide: int = option(64, at_least=32, at_most=500, help="neurons of a layer in networks that compare two inputs")
     draws: int = options.draws(10_000, 100_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
         """Kernels that a machine holds, with squares that so many draws can measure."""
-        if self.layers > self.width // 5:
-            raise ValueError(
-                f"layers: must be at most a fifth of width, {self.width // 5}, got {self.layers}. In deeper networks "
-                "the mean square comes from rare networks, which so many draws miss."
-            )
+        super().check()
         fits_memory(32.0 * self.layers * (self.width**2 + self.wide**2) * 1_000, "width, wide or layers")
         fits_memory(100.0 * self.draws * self.layers, "draws")
 
@@ -122,9 +117,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         printed, corrected, estimate(kernel), 0, exact, where=where, note=f"{note} ends at $L$."
     )
     for layer in (1, config.layers + 1):
-        yield claim(f"layer-{layer}", f"mean share of layer {layer}").equal(
-            2 / config.inputs, estimate(data.share.sel(layer=layer)), 0, exact
-        )
+        found = estimate(data.share.sel(layer=layer))
+        yield claim(f"layer-{layer}", f"mean share of layer {layer}").equal(2 / config.inputs, found, 0, exact)
     yield claim("square", "mean square of the kernel").equal(rk.kernel_square(widths), estimate(kernel**2), 0, exact)
     size, limit = int(data["size"][-1]), float(rk.kernel_spread(RATIO))
     yield claim("spread", f"mean square over squared mean at width {size}, $L/n = {RATIO:g}$").equal(
@@ -134,9 +128,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("spread-order", "its distance from the limit at half the width, over that at the width").equal(
         2.0, gaps[-2] / gaps[-1], 2 * 2 / (RATIO * size), why
     )
-    yield claim("gates", "share of neurons that two inputs open").equal(
-        0.5 - math.acos(COSINE) / (2 * math.pi), estimate(data.both), 0, "an orthant"
-    )
+    orthant, found = 0.5 - math.acos(COSINE) / (2 * math.pi), estimate(data.both)
+    yield claim("gates", "share of neurons that two inputs open").equal(orthant, found, 0, "an orthant")
     two = np.array([[1.0, 0.0], [COSINE, math.sqrt(1 - COSINE**2)]]) * math.sqrt(2 / config.inputs)
     limits = {layers: _limit(two, layers)[1][0, 1] for layers in (1, 3)}
     printed = r"L\frac{x_a\cdot x_b}{n_0}2^{L+1}\prod_l\mathbb E\,\xi_a\xi_b", _printed(two, 1)[0, 1]

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
+from secant.lab import Figure, Findings, claim, estimate, fits_memory, option, options, sheet, study
 from secant.lab import ratio_of_means as ratio
+from secant.studies.shared.relu_networks import Shallow
 from secant.theory.wide import relu_paths as rp
 
 TINY = (2, 3, 3)
@@ -20,19 +21,13 @@ BLOCK = 1_000
 """Networks that are held at once."""
 
 
-class Config(Seeded):
+class Config(Shallow):
     inputs: int = option(4, at_least=1, at_most=100, help="entries of an input")
-    layers: int = options.layers(2, at_most=20)
-    width: int = options.width(20, at_least=20, at_most=300)
     draws: int = options.draws(20_000, 200_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
         """Networks that a machine holds, with moments that so many draws can measure."""
-        if self.layers > self.width // 5:
-            raise ValueError(
-                f"layers: must be at most a fifth of width, {self.width // 5}, got {self.layers}. In deeper networks "
-                "the mean of fourth powers comes from rare networks, which so many draws miss."
-            )
+        super().check()
         fits_memory(16.0 * self.width * (self.layers * self.width + self.inputs) * BLOCK, "width")
         fits_memory(200.0 * self.draws * self.layers, "draws or layers")
 
@@ -91,9 +86,8 @@ def _powers(random: np.random.Generator, widths: tuple[int, ...], draws: int, la
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("paths", "paths of the small network").count(math.prod(TINY), data.number)
-    yield claim("forward", "sum over paths against the forward pass").zero(
-        data.output - data.forward, 1e-12, "rounding"
-    )
+    left = data.output - data.forward
+    yield claim("forward", "sum over paths against the forward pass").zero(left, 1e-12, "rounding")
     yield claim("jacobian", "sum over paths against differences of the output").zero(
         abs(data.jacobian - data.slope).max(), 1e-9, "the network is linear between its kinks: rounding over the step"
     )

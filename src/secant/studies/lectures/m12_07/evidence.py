@@ -84,9 +84,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     log_evidence, off = lp.log_evidence(norm2, DATA, TINY), lp.off_span(norm2, DATA, TINY)
     weight = np.exp(data.weight - log_evidence)
     yield claim("fit", "networks of the posterior fit the data").zero(data.fit, 1e-10, "rounding")
-    yield claim("evidence", "evidence of drawn networks, over the contour integral").equal(
-        1.0, estimate(weight), 0, EXACT
-    )
+    drawn = estimate(weight)
+    yield claim("evidence", "evidence of drawn networks, over the contour integral").equal(1.0, drawn, 0, EXACT)
     yield claim("square", "mean of the squared part off the span").equal(
         off, ratio(weight * data.off, weight), 0, EXACT
     )
@@ -135,9 +134,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("printed", "best prior: the squared part off the span").erratum(
         (printed, 2 * r), (corrected, r), data.found[-1], order, where=where, note=note, by="derivation"
     )
-    yield claim("depth", "smallest growth of the log evidence with depth").at_least(
-        0.0, float(np.diff(data.evidence).min()), "deeper is likelier"
-    )
+    growth = float(np.diff(data.evidence).min())
+    yield claim("depth", "smallest growth of the log evidence with depth").at_least(0.0, growth, "deeper is likelier")
 
 
 @run.figure
