@@ -126,10 +126,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         note = f"{int(data.map_off.isnull().sum())} of {data.map_off.size} runs diverge"
         laws.append(("map", "map over start, batch and step", data.map_off, note))
     for key, words, off, note in laws:
-        name = f"{words}: weights less the law's, over the largest weight, largest over runs"
-        yield claim(f"law-{key}", name, given=off.notnull().any(), otherwise="every run diverges").zero(
-            off.max(), 1e-8, why, note=note
-        )
+        name, runs = f"{words}: weights less the law's, over the largest weight, largest over runs", off.notnull().any()
+        law = claim(f"law-{key}", name, given=runs, otherwise="every run diverges")
+        yield law.zero(off.max(), 1e-8, why, note=note)
     # Against the flow, at the largest step, draw by draw.
     full, single = (data[f"{kind}_error"].isel({f"{kind}_ratio": -1}) - data.flow_error for kind in WORDS)
     name = "squared test error at the end less the flow's, at the largest step"

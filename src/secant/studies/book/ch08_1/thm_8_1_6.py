@@ -87,9 +87,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     solver = "tolerance of the integrations"
     for loss in data.loss.values:
         gap = np.abs(w - data.mirror).sel(loss=loss).max() / np.abs(data.mirror).sel(loss=loss).max()
-        yield claim(f"flows-{loss}", f"{loss} loss: weights of the two flows apart, over the largest weight").zero(
-            gap, 1e-8, solver
-        )
+        name = f"{loss} loss: weights of the two flows apart, over the largest weight"
+        yield claim(f"flows-{loss}", name).zero(gap, 1e-8, solver)
     printed, corrected = "\\theta_0 = (\\alpha 1, -\\alpha 1)/4", "\\theta_0 = (\\alpha 1, -\\alpha 1)"
     note = "theorem 8.1.7 has it right"
     yield claim("start", r"size of the start, over $\alpha$, from which the flow is that of the potential").erratum(
@@ -100,9 +99,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("product", r"product of the two halves over $\alpha^2$, along the flow").erratum(
         (printed, 1.0), (corrected, -1.0), (one * two / a2).mean(), 1e-8, solver, note=note, where=where
     )
-    yield claim("product-moves", r"how far the product of the halves moves along the flow, over $\alpha^2$").zero(
-        np.abs(one * two / a2 + 1).max(), 1e-8, solver
-    )
+    name = r"how far the product of the halves moves along the flow, over $\alpha^2$"
+    yield claim("product-moves", name).zero(np.abs(one * two / a2 + 1).max(), 1e-8, solver)
     end, G = data.theta.isel(loss=0, time=-1), w.isel(loss=0, time=-1)
     i = int(np.abs(G.values).argmax())
     speed, g, note = 4 * float((end**2).sum("part")[i]), float(G[i]), "a root and a factor are lost"

@@ -91,9 +91,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"end-{alpha:g}",
             f"end of the flow from {alpha:g}: distance to the least potential, over the largest weight",
         ).zero(np.abs(end - least).max() / scale, 1e-7, "tolerance of the integration")
-    yield claim("least", "potential at other weights that fit less that at the end, least").at_least(
-        0.0, data.above.min(), "a least value", slack=1e-12
-    )
+    name = "potential at other weights that fit, less that at the end: least"
+    yield claim("least", name).at_least(0.0, data.above.min(), "a least value", slack=1e-12)
     norms, room = np.abs(data.path).sum("i"), float((np.abs(data.path[-1]).max() / 2e4) ** 2)
     yield claim("lazy", r"size 100: distance to the least $\ell_2$ norm, over the largest weight").zero(
         np.abs(data.path[-1] - data.l2).max() / scale, room, "the next term of the series"

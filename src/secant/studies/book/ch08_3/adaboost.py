@@ -126,9 +126,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for j, step in list(zip(ours.column.values, ours.weight.values, strict=True))[:20]:
         w[j] += step
         slopes.append(abs(np.exp(-Z @ w) @ Z[:, j]) / np.exp(-Z @ w).sum())
-    yield claim("line-search", r"slope of $\log L$ along the learner after its step, twenty rounds").zero(
-        max(slopes), 1e-13, "line search"
-    )
+    name = r"slope of $\log L$ along the learner after its step, twenty rounds"
+    yield claim("line-search", name).zero(max(slopes), 1e-13, "line search")
     growth, largest, eight = data.log_loss.diff("round").max(), float(data.largest), float(data.fine_largest)
     yield claim("descent", r"largest growth of $\log L$ in a round").at_most(0.0, growth, "it descends")
     why = r"1 less half a step over the margin, less $\log n$ over the path, with $n$ samples"

@@ -55,8 +55,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name in data.norm.values:
         one = data.sel(norm=name)
         lr, gamma, start, g = float(one.lr), float(one.margin), float(first.sel(norm=name)), gradient.sel(norm=name)
+        rise = one.log_loss.diff("step").max()
         yield claim(f"descent-{name}", rf"{name}: largest growth of $\log L$ in a step").at_most(
-            0.0, one.log_loss.diff("step").max(), "it never grows"
+            0.0, rise, "it never grows"
         )
         squares = (g**2).sum() * lr / (2 * start)
         yield claim(f"squares-{name}", rf"{name}: sum of squared gradients over $2L(w_0)/\eta$").at_most(

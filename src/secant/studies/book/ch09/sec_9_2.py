@@ -177,16 +177,14 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("9.2.3-entry", name).at_most(1.0, entry.max(), r"$|\sigma'|$ and $|\sigma''|$ are at most 1")
     order = 1 / math.sqrt(least)
     for name in ("typical", "largest"):
-        found = exponent(data[name] / data.allowed / np.sqrt(data.width))
+        power = exponent(data[name] / data.allowed / np.sqrt(data.width))
         yield claim(f"9.2.3-{name}", f"lemma 9.2.3: {name} motion of a neuron, exponent of the width").equal(
-            -0.5, found, order / 2, "the next order, at the least width"
+            -0.5, power, order / 2, "the next order, at the least width"
         )
     for name, words in (("change", "change of the kernel"), ("nonlinear", "distance from the linearised network")):
-        found = exponent(data[name])
-        yield claim(f"{name}-bound", f"{words}: exponent of the width").at_most(-0.5, found, "the lemma's bound")
-        yield claim(f"{name}-signs", f"{words}: exponent of the width, by random signs").equal(
-            -1.0, found, order, "the next order"
-        )
+        power, words = exponent(data[name]), f"{words}: exponent of the width"
+        yield claim(f"{name}-bound", words).at_most(-0.5, power, "the lemma's bound")
+        yield claim(f"{name}-signs", f"{words}, by random signs").equal(-1.0, power, order, "the next order")
 
 
 @run.figure

@@ -117,9 +117,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claim(f"loss-{loss}", rf"{loss}: $tL\gamma^2$ at the end").equal(
             1.0, np.exp(one.log_loss[-1] + s) * gamma**2, 1e-5, "the solver's tolerance over the longest step"
         )
-        yield claim(f"norm-{loss}", rf"{loss}: $|w|\gamma$ over $\log t$ at the end").equal(
-            1.0, float(np.linalg.norm(one.w[-1])) * gamma / s, 2 * abs(along) / s + 1e-3, r"$\tilde w$ over $\log t$"
-        )
+        size, name = float(np.linalg.norm(one.w[-1])) * gamma / s, rf"{loss}: $|w|\gamma$ over $\log t$ at the end"
+        yield claim(f"norm-{loss}", name).equal(1.0, size, 2 * abs(along) / s + 1e-3, r"$\tilde w$ over $\log t$")
         moved = np.sqrt(((left - end) ** 2).sum("feature"))
         yield claim(f"motion-{loss}", rf"{loss}: motion of $w - \hat w\log t$ from $\log t = {late:.3g}$ on").at_most(
             1e-4, moved.sel(log_time=slice(late, None)).max(), "it has a limit; the solver's tolerance"

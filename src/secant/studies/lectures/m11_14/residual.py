@@ -75,9 +75,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     a, Z, n, k = data.a.values, data.z.values, data.sizes["sample"], config.support
     theta, end, solver = float(data.theta), data.left.values[-1], "the solver's tolerance"
     yield claim("support", "samples with a positive multiplier").count(k, int((a > 0).sum()))
-    yield claim("limit", r"$-\log a_i$ less $z_i\cdot(w - \hat w\log t)$ on the support, at the end").zero(
-        np.abs(Z[:k] @ end + np.log(a[:k])).max(), 1e-6, solver
-    )
+    name = r"$-\log a_i$ less $z_i\cdot(w - \hat w\log t)$ on the support, at the end"
+    yield claim("limit", name).zero(np.abs(Z[:k] @ end + np.log(a[:k])).max(), 1e-6, solver)
     moved, s = np.linalg.norm(data.left.values - end, axis=1), data.log_time.values
     early, first = (s >= 12) & (s <= 16), int(np.argmax(s >= 12))
     known = linear(Z, a, data.w.values, end, s[early], data.left.values[first] - end)

@@ -111,12 +111,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claim(key, name).equal(1 / config.width, estimate(kept), 0, why)
     width, depth = WIDTHS[-1], int(data.depth[-1])
     found, name, why = data.ratio.sel(width=width), f"{depth} layers of {width}", "the next order, of $1/n$ of it"
-    yield claim("ratio-mean", f"{name}: mean of the log, $-L/(2n)$").equal(
-        -depth / (2 * width), estimate(found), 0, why, relative=1 / width
-    )
-    yield claim("ratio-variance", f"{name}: variance of the log, $L/(2n)$").equal(
-        depth / (2 * width), _spread(found), 0, why, relative=2 / width
-    )
+    log, half = f"{name}: mean of the log, $-L/(2n)$", depth / (2 * width)
+    yield claim("ratio-mean", log).equal(-half, estimate(found), 0, why, relative=1 / width)
+    log = f"{name}: variance of the log, $L/(2n)$"
+    yield claim("ratio-variance", log).equal(half, _spread(found), 0, why, relative=2 / width)
     # Geometric means.
     wide, deep = (math.exp(ln.log_length((n,) * depth).mean) for n, depth in ((10**6, 10), (10, 10**3)))
     yield claim("wide-first", "wide first: 1 less the mean length of 10 layers of a million, over $L/(2n)$").equal(
