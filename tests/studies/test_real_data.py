@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from secant import lab
-from secant.studies.book.ch08_1 import large_steps
-from secant.studies.shared import real, separable
+from secant.studies.shared import diagonal_descent, real, separable
 from secant.theory.bias.margins import max_margin
 
 
@@ -68,8 +67,8 @@ def test_compiled_steps_are_those_of_the_host(monkeypatch, batch):
     random = np.random.default_rng(0)
     X = random.normal(size=(2, 3, 5))
     y, lr = X.sum(-1), np.full((2, 2, 1), 0.01)
-    host = large_steps.descend(X, y, lr, 0.1, 20, batch, np.random.default_rng(1))
-    monkeypatch.setattr(large_steps, "LARGE", 1)
-    other = large_steps.descend(X, y, lr, 0.1, 20, batch, np.random.default_rng(1))
+    host = diagonal_descent.descend(X, y, lr, 0.1, 20, batch, np.random.default_rng(1))
+    monkeypatch.setattr(diagonal_descent, "LARGE", 1)
+    other = diagonal_descent.descend(X, y, lr, 0.1, 20, batch, np.random.default_rng(1))
     for one, two in zip(host, other, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-13)

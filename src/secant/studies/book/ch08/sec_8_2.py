@@ -1,6 +1,8 @@
 """Book, section 8.2, matrix factorisation, which the book leaves empty: depth lets singular values in one by one."""
 
 from collections.abc import Callable
+from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -26,25 +28,18 @@ class Config(Seeded):
 
 
 def product(layers: np.ndarray) -> np.ndarray:
-    """Of layers of shape (L, k, k), the first of which reads the inputs."""
-    whole = layers[0]
-    for layer in layers[1:]:
-        whole = layer @ whole
-    return whole
+    """The product of layers of shape (L, k, k); the first layer reads the inputs."""
+    return reduce(lambda whole, layer: layer @ whole, layers)
 
 
 def flow(layers: np.ndarray, target: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, Callable[[float], np.ndarray]]:
-    """Gradient flow of all layers on half the squared distance to the target; layers at the times, and at any time."""
-    shape = layers.shape
+    """Gradient flow of all layers on half the squared distance to the target: layers at the times, and at any time."""
+    shape, one = layers.shape, np.eye(layers.shape[1])
 
     def field(_: float, state: np.ndarray) -> np.ndarray:
         W = state.reshape(shape)
-        before = [np.eye(shape[1])]
-        for layer in W[:-1]:
-            before.append(layer @ before[-1])
-        after = [np.eye(shape[1])]
-        for layer in W[:0:-1]:
-            after.append(after[-1] @ layer)
+        before = list(accumulate(W[:-1], lambda whole, layer: layer @ whole, initial=one))
+        after = list(accumulate(W[:0:-1], np.matmul, initial=one))
         left = target - after[-1] @ W[0]
         return np.stack([after[-1 - k].T @ left @ before[k].T for k in range(shape[0])]).ravel()
 
@@ -57,8 +52,8 @@ def run(config: Config) -> xr.Dataset:
     r"""The book announces the section and leaves it empty. For $W = W_L\cdots W_1$ gradient flow on $\frac12\|W -
     M\|^2$ keeps $W_{l+1}^\top W_{l+1} - W_lW_l^\top$. From a balanced start the product obeys $\dot W =
     -\sum_l(WW^\top)^{(L-l)/L}\,\nabla L\,(W^\top W)^{(l-1)/L}$. Along the singular vectors of $M$ this is $\dot s =
-    L\,s^{2-2/L}(\sigma - s)$: one layer learns all singular values at once, two or more learn the large ones while the
-    small ones still wait.
+    L\,s^{2-2/L}(\sigma - s)$. One layer learns all singular values at once. Two or more layers learn the large values
+    while the small ones still wait.
     """
     rng, k = np.random.default_rng(config.seed), config.size
     left, right = (np.linalg.qr(rng.normal(size=(k, k)))[0] for _ in range(2))
@@ -75,18 +70,11 @@ def run(config: Config) -> xr.Dataset:
         first, last = (deep_linear.imbalance(list(layers)) for layers in flow(anyhow, target, np.array([0.0, 1.0]))[0])
         kept.append(max((np.abs(b - a).max() for a, b in zip(first, last, strict=True)), default=0.0))
         layers = np.stack(deep_linear.balanced(loose, depth))
-        along = (
-            solve_ivp(
-                lambda _, w, depth=depth: deep_linear.product_rate(
-                    w.reshape(k, k), w.reshape(k, k) - target, depth
-                ).ravel(),
-                (0, 1.0),
-                loose.ravel(),
-                **TIGHT,
-            )
-            .y[:, -1]
-            .reshape(k, k)
-        )
+
+        def field(_: float, w: np.ndarray, depth: int = depth) -> np.ndarray:
+            return deep_linear.product_rate(w.reshape(k, k), w.reshape(k, k) - target, depth).ravel()
+
+        along = solve_ivp(field, (0, 1.0), loose.ravel(), **TIGHT).y[:, -1].reshape(k, k)
         moved.append(np.abs(product(flow(layers, target, np.array([0.0, 1.0]))[0][-1]) - along).max())
         path, dense = flow(np.stack(deep_linear.balanced(aligned, depth)), target, times)
         modes = np.stack([np.diag(left.T @ product(layers) @ right) for layers in path])
@@ -112,43 +100,30 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     solver = "tolerance of the integrations"
+    second = float(data.sigma[1])
     for depth in config.depths:
         one = data.sel(depth=depth)
         if depth > 1:
             yield claim(
-                f"depth-{depth}-change-imbalance",
-                f"depth {depth}: change of the imbalance of a random start in a time of one, largest",
+                f"imbalance-{depth}", f"depth {depth}: largest change of the imbalance of a random start in a time of 1"
             ).zero(one.kept, 1e-8, solver)
         yield claim(
-            f"depth-{depth}-balanced-their",
-            f"depth {depth}, balanced: their product less that of its own equation, after a time of one",
+            f"product-{depth}", f"depth {depth}, balanced: the product at time 1, less the end of its own equation"
         ).zero(one.moved, 1e-8, solver)
         yield claim(
-            f"depth-{depth}-times-which",
-            f"depth {depth}: times at which singular values are half in over those of the closed form, less 1, largest",
+            f"half-times-{depth}",
+            f"depth {depth}: times at which singular values are half in, over the closed form, less 1: largest",
         ).zero(np.abs(one.half / one.known - 1).max(), 1e-8, solver)
-        # In time the closed form is exact: how much of the second is in when the first is half in.
-        share, first = float(one.next), float(one.known[0])
-        second = float(data.sigma[1])
-        s = solve_ivp(
-            lambda _, s, depth=depth, end=second: deep_linear.mode_rate(s, end, depth),
-            (0, first),
-            [config.start],
-            **TIGHT,
-        ).y[0, -1]
-        yield claim(
-            f"depth-{depth}-share-second", f"depth {depth}: share of the second value when the first is half in"
-        ).equal(s / float(data.sigma[1]), share, 1e-8, solver)
-    shares = data.next.sortby("depth")
-    yield claim(
-        "share-one-depth",
-        "that share, from one depth to the next, largest change",
-        given=len(config.depths) > 1,
-        otherwise="one depth only",
-    ).at_most(
-        0.0,
-        shares.diff("depth").max() if len(config.depths) > 1 else np.nan,
-        "deeper networks wait longer with what is small",
+        # In time the closed form is exact: how much of the second value is in when the first is half in.
+        rate = lambda _, s, depth=depth: deep_linear.mode_rate(s, second, depth)  # noqa: E731
+        s = solve_ivp(rate, (0, float(one.known[0])), [config.start], **TIGHT).y[0, -1]
+        yield claim(f"second-{depth}", f"depth {depth}: share of the second value when the first is half in").equal(
+            s / second, float(one.next), 1e-8, solver
+        )
+    several, change = len(config.depths) > 1, data.next.sortby("depth").diff("depth")
+    name = "largest change of the share of the second value, from one depth to the next"
+    yield claim("second-by-depth", name, given=several, otherwise="one depth only").at_most(
+        0.0, change.max() if several else np.nan, "deeper networks wait longer with small values"
     )
 
 
@@ -156,14 +131,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels = np.atleast_1d(sheet.panels(figure, (3.6 * len(config.depths) + 1, 3.8), len(config.depths), sharey=True))
     for axes, depth in zip(panels, config.depths, strict=True):
-        one = data.sel(depth=depth)
-        for i in range(data.sizes["mode"]):
-            axes.plot(
-                data.time,
-                one.value[:, i] / data.sigma[i],
-                color=f"C{i % 10}",
-                label=rf"$\sigma = {float(data.sigma[i]):g}$",
-            )
-        sheet.label(axes, f"{depth} layer{'s' if depth > 1 else ''}", "time, over that of the last", None)
+        for i, (sigma, value) in enumerate(zip(data.sigma.values, data.value.sel(depth=depth).values.T, strict=True)):
+            axes.plot(data.time, value / sigma, color=f"C{i % 10}", label=rf"$\sigma = {sigma:g}$")
+        sheet.label(axes, f"{depth} layer{'s' if depth > 1 else ''}", "time over that of the last", None)
     panels[0].set_ylabel("singular value over its end")
     panels[-1].legend(loc="lower right")

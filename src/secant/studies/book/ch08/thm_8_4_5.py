@@ -13,7 +13,7 @@ from secant.studies.shared import separable
 from secant.theory.bias.margins import Margin, max_margin
 
 DRAWS = 60
-"""Of random data."""
+"""How often random data are drawn."""
 
 
 class Config(Seeded):
@@ -35,10 +35,10 @@ def relu(params: dict[str, np.ndarray], x: np.ndarray) -> jnp.ndarray:
 
 
 def clear(random: np.random.Generator, config: Config) -> tuple[np.ndarray, Margin]:
-    """Of some random data those whose l1 margin says most clearly which features and samples it uses.
+    """The random data whose l1 margin shows most clearly which features and samples it uses.
 
-    The weights of a feature at a share r of the largest pull vanish as (log t)^(r - 1), and a sample with a small
-    multiplier joins late: nobody would see the end.
+    On other data the end would come too late to be seen: the weights of a feature at a share r of the largest pull
+    vanish as (log t)^(r - 1), and a sample with a small multiplier joins late.
     """
     found: list[Any] = []
     for _ in range(DRAWS):
@@ -52,10 +52,10 @@ def clear(random: np.random.Generator, config: Config) -> tuple[np.ndarray, Marg
 
 
 def no_kinks(random: np.random.Generator, config: Config, signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Samples z = y x at acute angles, and neurons of which each sees one kind and always will.
+    """Samples z = y x at acute angles, and neurons that each see the samples of one sign, for ever.
 
-    A neuron moves in the cone of the samples that it sees, which are those of its sign: it never comes to a kink, where
-    the theorem, of smooth functions, says nothing.
+    A neuron moves in the cone of the samples that it sees. So it never meets a kink, where the theorem, which is about
+    smooth functions, makes no claim.
     """
     u = random.normal(size=config.dim)
     u /= np.linalg.norm(u)
@@ -66,17 +66,17 @@ def no_kinks(random: np.random.Generator, config: Config, signs: np.ndarray) -> 
 
 
 def gradients(u: np.ndarray, v: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Of the outputs of the diagonal network, a row a sample."""
+    """Gradients of the outputs of the diagonal network, one row a sample."""
     return np.concatenate([x * v, x * u], axis=1)
 
 
 @study("book/thm-8.4.5", section="8.4", title="Homogeneous models end in a stationary point of the margin")
 def run(config: Config) -> xr.Dataset:
-    r"""Let $f_i$ be homogeneous of degree $\alpha$ and $L = \sum_ie^{-y_if_i(w)}$. If gradient flow brings the loss to
-    zero and the directions of $w_t$ and of the losses have limits, where the gradients of the support are independent,
-    the limit of $w_t/\|w_t\|$ is a first-order stationary point of $\min\|w\|^2$ with $y_if_i(w) \ge \gamma$:
-    $w = \sum_n\lambda_ny_n\nabla f_n(w)$ with $\lambda_n \ge 0$, zero off the support. For
-    $f = \langle u\odot v, x\rangle$ the margin is half of the largest in $\ell_1$ of $u\odot v$.
+    r"""Let $f_i$ be homogeneous of degree $\alpha$ and $L = \sum_ie^{-y_if_i(w)}$. Suppose that gradient flow brings
+    the loss to zero, that the directions of $w_t$ and of the losses have limits, and that the gradients of the support
+    are independent there. Then the limit of $w_t/\|w_t\|$ is a first-order stationary point of $\min\|w\|^2$ with
+    $y_if_i(w) \ge \gamma$: $w = \sum_n\lambda_ny_n\nabla f_n(w)$ with $\lambda_n \ge 0$, zero off the support. For
+    $f = \langle u\odot v, x\rangle$ the margin is half of the largest $\ell_1$ margin of $u\odot v$.
     """
     random = np.random.default_rng(config.seed)
     z, best = clear(random, config)
@@ -91,6 +91,7 @@ def run(config: Config) -> xr.Dataset:
     times = np.geomspace(10, config.until, 40)
     first = late_flow(diagonal, start, x, y, config.until, samples=times, rtol=1e-5)
     second = late_flow(relu, {"a": signs, "w": w}, acute * y[:, None], y, config.until, samples=times, rtol=1e-5)
+    runs = first.dataset, second.dataset
     u, v = first.params["u"], first.params["v"]
     gradient = gradients(u, v, x)
     pull = np.exp(first.dataset.margins.values[-1].min() - first.dataset.margins.values[-1])
@@ -102,12 +103,9 @@ def run(config: Config) -> xr.Dataset:
         cosines.append(near @ unit / max(np.linalg.norm(near), 1e-300))
     return xr.Dataset(
         {
-            "margin": (("model", "log_time"), np.stack([run.dataset.margin.values for run in (first, second)])),
-            "smooth": (
-                ("model", "log_time"),
-                np.stack([-run.dataset.log_loss / run.dataset.norm**2 for run in (first, second)]),
-            ),
-            "kkt": (("model", "log_time"), np.stack([run.dataset.kkt.values for run in (first, second)])),
+            "margin": (("model", "log_time"), np.stack([run.margin.values for run in runs])),
+            "smooth": (("model", "log_time"), np.stack([-run.log_loss / run.norm**2 for run in runs])),
+            "kkt": (("model", "log_time"), np.stack([run.kkt.values for run in runs])),
             "degree": ("model", [first.degree, second.degree]),
             "largest": best.margin,
             "beta": ("feature", u * v / np.abs(u * v).sum()),
@@ -125,94 +123,57 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    one, other = data.sel(model="diagonal"), data.sel(model="ReLU")
-    yield claim("diagonal-network-degree", "diagonal network: degree by Euler's identity").equal(
-        2.0, one.degree, 1e-10, "rounding"
+    for name in data.model.values:
+        degree, words = data.degree.sel(model=name), f"{name} network: degree by Euler's identity"
+        yield claim(f"degree-{name}", words).equal(2.0, degree, 1e-10, "rounding")
+    for name, least in (("diagonal", 0.9999), ("ReLU", 0.999)):
+        yield claim(f"cosine-{name}", f"{name} network: cosine of the weights with the force on them").at_least(
+            least, 1 - data.kkt.sel(model=name)[-1], r"it goes to 1 as $1/\log t$"
+        )
+    margin = data.margin.sel(model="diagonal")[-1] / (float(data.largest) / 2)
+    yield claim("margin", r"diagonal network: margin over half of the largest in $\ell_1$").equal(
+        1.0, margin, 0.005, r"what is left at the last time, as powers of $1/\log t$"
     )
-    yield claim("relu-network-degree", "ReLU network: degree by Euler's identity").equal(
-        2.0, other.degree, 1e-10, "rounding"
-    )
-    yield claim("diagonal-network-cosine", "diagonal network: cosine of the weights with the force on them").at_least(
-        0.9999, 1 - one.kkt[-1], "it goes to one as 1/log t"
-    )
-    yield claim("relu-network-cosine", "ReLU network: cosine of the weights with the force on them").at_least(
-        0.999, 1 - other.kkt[-1], "it goes to one as 1/log t"
-    )
-    half = float(data.largest) / 2
-    yield claim("diagonal-network-margin", "diagonal network: margin over half of the largest in l1").equal(
-        1.0, one.margin[-1] / half, 0.005, "what is left at the last time, as powers of 1/log t"
-    )
-    yield claim("diagonal-network-same", "diagonal network: the same").at_most(
-        1.0, one.margin[-1] / half, "none is larger", slack=1e-9
-    )
-    yield claim("margin-u-v", "margin of u v in l1 over the largest").equal(
-        1.0, data.reached / data.largest, 0.005, "the same"
+    name = "diagonal network: margin over half of the largest, as a bound"
+    yield claim("margin-bound", name).at_most(1.0, margin, "no margin is larger", slack=1e-9)
+    yield claim("margin-uv", r"margin of $u\odot v$ in $\ell_1$ over the largest").equal(
+        1.0, data.reached / data.largest, 0.005, "what is left at the last time"
     )
     for name in data.model.values:
         later = data.smooth.sel(model=name).values
         yield claim(
-            f"{name}-network-least-growth",
-            f"{name} network: least growth of log(1/L)/|w|^2 between two times, relative",
+            f"growth-{name}", rf"{name} network: least growth of $\log(1/L)/|w|^2$ between two times, relative"
         ).at_least(0.0, np.diff(later).min() / later[-1], "it grows once the loss is small", slack=1e-5)
     without, with_labels = data.cosine.values
-    yield claim(
-        "cosine-weights-sum", "largest cosine of the weights with a sum of gradients with positive multipliers"
-    ).erratum(
-        (r"w = \sum_n\lambda_n\nabla f_n(w)", without),
-        (r"w = \sum_n\lambda_ny_n\nabla f_n(w)", 1.0),
-        with_labels,
-        1e-3,
-        "what is left at the last time",
-        where="definition 8.4.1",
-        note="the label of each sample is missing",
+    printed, corrected = r"w = \sum_n\lambda_n\nabla f_n(w)", r"w = \sum_n\lambda_ny_n\nabla f_n(w)"
+    note, where = "the label of each sample is missing", "definition 8.4.1"
+    yield claim("labels", "largest cosine of the weights with a sum of gradients with positive multipliers").erratum(
+        (printed, without), (corrected, 1.0), with_labels, 1e-3, "what is left at the last time", where=where, note=note
     )
-    yield claim("length-normalised-velocity", "length of the normalised velocity").erratum(
-        (r"\|\sum_{i\in S}a_i\nabla f_i(g_t\bar w)\|", float(data.plain)),
-        (r"1", 1.0),
-        float(data.force / data.plain),
-        1e-3,
-        "the cosine of both directions",
-        where="(8.39)",
-        note="a unit vector is set equal to a sum that grows with the weights: it is proportional to it",
+    found, why = float(data.force / data.plain), "the cosine of both directions"
+    printed = r"\|\sum_{i\in S}a_i\nabla f_i(g_t\bar w)\|", float(data.plain)
+    note = "a unit vector is set equal to a sum that grows with the weights: the two are only proportional"
+    yield claim("velocity", "length of the normalised velocity").erratum(
+        printed, (r"1", 1.0), found, 1e-3, why, where="(8.39)", note=note
     )
-    yield claim("length-limit-direction", "length of the limit direction").erratum(
-        (r"\|\sum_{i\in S}\nabla f_i(g_t\bar w)\|", float(data.bare)),
-        (r"1", 1.0),
-        float(data.force / data.plain),
-        1e-3,
-        "the same",
-        where="(8.40)",
-        note="proportional again, and the weights a_i of the losses are missing",
+    printed = r"\|\sum_{i\in S}\nabla f_i(g_t\bar w)\|", float(data.bare)
+    note = "again the two are only proportional, and the weights $a_i$ of the losses are missing"
+    yield claim("direction", "length of the limit direction").erratum(
+        printed, (r"1", 1.0), found, 1e-3, why, where="(8.40)", note=note
     )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (13, 4.2), 3)
-    half = float(data.largest) / 2
-    left.plot(data.log_time, 1 - data.margin.sel(model="diagonal") / half, "o-", ms=3, color="C0", label="diagonal")
-    end = float(1 - data.margin.sel(model="diagonal")[-1] / half)
-    sheet.guide(left, data.log_time, end * config.until / data.log_time, r"$1/\log t$")
-    sheet.label(
-        left,
-        r"What is missing of half the $\ell_1$ margin",
-        r"$\log t$",
-        r"$1 - 2\,$margin$/\gamma_1$",
-        "lower left",
-        xscale="log",
-        yscale="log",
-    )
+    missing = 1 - data.margin.sel(model="diagonal") / (float(data.largest) / 2)
+    left.loglog(data.log_time, missing, "o-", ms=3, color="C0", label="diagonal")
+    sheet.guide(left, data.log_time, float(missing[-1]) * config.until / data.log_time, r"$1/\log t$")
+    share = r"$1 - 2\,$margin$/\gamma_1$"
+    sheet.label(left, r"What is missing of half the $\ell_1$ margin", r"$\log t$", share, "lower left")
     for i, name in enumerate(data.model.values):
-        middle.plot(data.log_time, data.kkt.sel(model=name), "o-", ms=3, color=f"C{i}", label=name)
-    sheet.label(
-        middle,
-        "To a stationary point",
-        r"$\log t$",
-        r"$1 - \cos(w, -\nabla L)$",
-        "lower left",
-        xscale="log",
-        yscale="log",
-    )
+        middle.loglog(data.log_time, data.kkt.sel(model=name), "o-", ms=3, color=f"C{i}", label=name)
+    sheet.label(middle, "To a stationary point", r"$\log t$", r"$1 - \cos(w, -\nabla L)$", "lower left")
     places = np.arange(1, config.dim + 1)
     right.bar(places, data.beta, 0.6, color="C0", label=r"$u\odot v$, flow")
     right.plot(places, data.best, "_", ms=22, mew=2, color=sheet.ink(), label=r"largest $\ell_1$ margin")

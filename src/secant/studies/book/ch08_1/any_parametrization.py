@@ -63,11 +63,10 @@ def square(size: int) -> Kind:
 @study("book/any-parametrization", section="8.1", title="Where training ends, for your own parametrisation", new=True)
 def run(config: Config) -> xr.Dataset:
     r"""Where the gradient fields of the measured outputs $XG(\theta)$ commute, gradient flow ends in the one point of
-    $\{\theta(\nu)\}$ with $XG = y$, where $\theta(\nu)$ follows $\sum_k\nu_k\nabla(XG)_k$ for a time of one. That is a
-    problem of $n$ unknowns, whatever the number of parameters, and gives the end of training without training, for any
-    $G$: powers of any order, matrices under measurements that commute. Where brackets do not vanish, as for $UU^\top$
-    under other measurements or for a convolution of two layers, the way there matters, and the end of the flow is
-    missed.
+    $\{\theta(\nu)\}$ with $XG = y$, where $\theta(\nu)$ follows $\sum_k\nu_k\nabla(XG)_k$ for a time of 1. This problem
+    has $n$ unknowns, whatever the number of parameters. It gives the end of training without training, for any $G$:
+    powers of any order, or matrices under measurements that commute. Brackets do not vanish for $UU^\top$ under other
+    measurements, nor for a convolution of two layers. There the way matters, and the end of the flow is missed.
     """
     rng, n, d = np.random.default_rng(config.seed), config.samples, config.dimension
     X = rng.normal(size=(n, d)) / np.sqrt(d)
@@ -77,7 +76,7 @@ def run(config: Config) -> xr.Dataset:
     apart = rng.normal(size=(n, 3, 3))
     apart = (apart + apart.swapaxes(1, 2)).reshape(n, 9) / 2
     factor = rng.normal(size=(3, 3))
-    # The matrix to be found is inside the cone, so that outputs can be led to it.
+    # The matrix to be found is inside the cone, so that the flow can reach its outputs.
     hidden = (factor @ factor.T + np.eye(3)).ravel()
     both, eye = np.full(2 * d, config.alpha), config.alpha * np.eye(3).ravel()
     uneven = config.alpha * np.concatenate([np.eye(d)[0], np.eye(d)[0] + 0.5])
@@ -107,38 +106,29 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
+    bracket, missed = "relative bracket at the end", "end of the flow less the point found, over the largest weight"
     for kind in ("squares", "cubes", "matrix, commuting"):
         one = data.sel(kind=kind)
-        yield claim(f"{kind}-relative-bracket-end", f"{kind}: relative bracket at the end").zero(
-            one.bracket, 1e-12, "rounding of float64"
-        )
-        yield claim(
-            f"{kind}-end-flow-less", f"{kind}: end of the flow less the point found, over the largest weight"
-        ).zero(one.missed, 1e-7, "tolerance of the integration of the flow")
+        yield claim(f"bracket-{kind}", f"{kind}: {bracket}").zero(one.bracket, 1e-12, "rounding of float64")
+        yield claim(f"end-{kind}", f"{kind}: {missed}").zero(one.missed, 1e-7, "tolerance of the flow's integration")
+    several = config.samples > 1  # one sample has one field, which commutes with itself
     for kind in ("matrix, any", "convolution"):
-        one, several = data.sel(kind=kind), config.samples > 1
-        # One sample has one field, which commutes with itself.
-        yield claim(
-            f"{kind}-relative-bracket-end",
-            f"{kind}: relative bracket at the end",
-            given=several,
-            otherwise="one sample only",
-        ).at_least(1e-6, one.bracket, "what counts as a bracket that vanishes")
-        yield claim(
-            f"{kind}-end-flow-less-point",
-            f"{kind}: end of the flow less the point found, over the largest weight",
-            given=several,
-            otherwise="one sample only",
-        ).at_least(1e-6, one.missed, "ten times what is allowed where fields commute")
+        one = data.sel(kind=kind)
+        for key, words, found, why in (
+            ("bracket", bracket, one.bracket, "what counts as a bracket that vanishes"),
+            ("end", missed, one.missed, "ten times what is allowed where fields commute"),
+        ):
+            yield claim(f"{key}-{kind}", f"{kind}: {words}", given=several, otherwise="one sample only").at_least(
+                1e-6, found, why
+            )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes = sheet.panels(figure, (9, 4.2))
     rows = np.arange(data.sizes["kind"])
-    for i, (name, words) in enumerate(
-        {"bracket": "relative bracket", "detour": "two ways apart", "missed": "end of the flow missed by"}.items()
-    ):
+    names = {"bracket": "relative bracket", "detour": "two ways apart", "missed": "end of the flow missed by"}
+    for i, (name, words) in enumerate(names.items()):
         axes.plot(np.maximum(data[name], 1e-17), rows + 0.18 * (i - 1), "os^"[i], color=f"C{i}", label=words)
     axes.set_yticks(rows, list(data.kind.values))
     axes.invert_yaxis()

@@ -16,9 +16,9 @@ class Config(Seeded):
 @study("book/def-8.1.8", section="8.1", title="Commuting parametrisations")
 def run(config: Config) -> xr.Dataset:
     r"""$G: \mathbb R^D \to \mathbb R^d$ is commuting if $[\nabla G_i, \nabla G_j] = \nabla^2G_i\nabla G_j -
-    \nabla^2G_j\nabla G_i = 0$ for all $i, j \in [d]$ and all $\theta$. Then a potential exists with which mirror flow
-    is gradient flow on $\theta$. The parametrisations of examples 8.1.3 to 8.1.5 commute. $UU^\top$ does not: for $h_A
-    = \langle A, UU^\top\rangle$ with symmetric $A$, $[\nabla h_A, \nabla h_B] = 4(AB - BA)U$, which vanishes for
+    \nabla^2G_j\nabla G_i = 0$ for all $i, j \in [d]$ and all $\theta$. Then there is a potential whose mirror flow is
+    gradient flow on $\theta$. The parametrisations of examples 8.1.3 to 8.1.5 commute. $UU^\top$ does not: for $h_A
+    = \langle A, UU^\top\rangle$ with symmetric $A$, $[\nabla h_A, \nabla h_B] = 4(AB - BA)U$. This bracket vanishes for
     measurements that commute as matrices.
     """
     rng, d, k = np.random.default_rng(config.seed), config.dimension, config.size
@@ -35,7 +35,7 @@ def run(config: Config) -> xr.Dataset:
         "UU', three measurements": (lambda t: t.reshape(k, k) @ t.reshape(k, k).T, k * k, symmetric),
         "UU', three that commute": (lambda t: t.reshape(k, k) @ t.reshape(k, k).T, k * k, together),
     }
-    # Brackets are polynomials of the parameters: one that vanishes at a random point vanishes everywhere.
+    # Brackets are polynomials of the parameters: a bracket that vanishes at a random point vanishes everywhere.
     points = {name: rng.normal(size=size) for name, (_, size, _) in kinds.items()}
     found = {name: commutes(G, points[name], X) for name, (G, _, X) in kinds.items()}
     U = points["UU', three measurements"].reshape(k, k)
@@ -44,7 +44,7 @@ def run(config: Config) -> xr.Dataset:
             "relative": ("kind", [one.relative for one in found.values()]),
             "largest": ("kind", [one.largest for one in found.values()]),
             "known": max(np.abs(4 * (A @ B - B @ A) @ U).max() for A in symmetric for B in symmetric),
-            # As many functions G_i as weights: what the brackets run over.
+            # There are as many functions G_i as weights. The brackets run over them.
             "functions": len(kinds["difference of squares"][0](np.ones(2 * d))),
         },
         coords={"kind": list(kinds)},
@@ -53,27 +53,26 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    for kind in ("root of Sigma times theta", "squares", "difference of squares", "UU', three that commute"):
-        yield claim(f"{kind}-relative-bracket", f"{kind}: largest relative bracket").zero(
+    for key, kind in (
+        ("linear", "root of Sigma times theta"),
+        ("squares", "squares"),
+        ("difference", "difference of squares"),
+        ("commuting", "UU', three that commute"),
+    ):
+        yield claim(key, f"{kind}: largest relative bracket").zero(
             data.relative.sel(kind=kind), 1e-13 * config.size**2, "rounding of float64"
         )
-    yield claim("uu-every-entry", "UU', every entry: largest relative bracket").at_least(
-        0.05, data.relative.sel(kind="UU', every entry"), "brackets of the order of what they are made of"
+    yield claim("matrix", "UU', every entry: largest relative bracket").at_least(
+        0.05, data.relative.sel(kind="UU', every entry"), "a bracket as large as its two terms, in order of magnitude"
     )
-    yield claim("uu-three-measurements", "UU', three measurements: bracket less 4 (AB - BA) U, over it").zero(
+    yield claim("measurements", "UU', three measurements: bracket less $4(AB - BA)U$, over it").zero(
         np.abs(data.largest.sel(kind="UU', three measurements") / data.known - 1), 1e-12, "rounding of float64"
     )
-    yield claim(
-        "functions-whose-brackets", "functions whose brackets are asked for, for a difference of squares"
-    ).erratum(
-        ("i, j \\in [D]", 2 * config.dimension),
-        ("i, j \\in [d]", config.dimension),
-        float(data.functions),
-        0.0,
-        "a count",
-        note="there are as many functions as weights, not as parameters",
-        where="definition 8.1.8",
-        by="derivation",
+    printed, corrected = (r"i, j \in [D]", 2 * config.dimension), (r"i, j \in [d]", config.dimension)
+    found, where = float(data.functions), "definition 8.1.8"
+    note = "there are as many functions as weights, not as parameters"
+    yield claim("functions", "a difference of squares: number of functions whose brackets must vanish").erratum(
+        printed, corrected, found, 0.0, "a count", note=note, where=where, by="derivation"
     )
 
 

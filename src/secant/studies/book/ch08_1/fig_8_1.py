@@ -10,7 +10,7 @@ from secant.theory.bias import interpolants, potentials
 X, Y = np.array([[1.0, 1.0, 1.0], [1.0, 2.0, 0.0]]), np.array([1.0, 10.0])
 P = 4 / 3
 ALONG = np.array([-2.0, 1.0, 1.0])
-"""All solutions are one of them plus this times a number."""
+"""Every solution is one solution plus a multiple of this."""
 
 
 class Config(Options):
@@ -34,7 +34,7 @@ def flow(_: float, w: np.ndarray) -> np.ndarray:
 
 
 def descend(rate: float, steps: int) -> np.ndarray:
-    """The path from zero, number by number: three of them are too few for arrays."""
+    """The path from zero, number by number: three weights are too few for arrays."""
     a = b = c = 0.0
     path = [(a, b, c)]
     for _ in range(steps):
@@ -59,22 +59,18 @@ def mirrored(steps: int = 3_000) -> np.ndarray:
 
 @study("book/fig-8.1", section="8.1", title="Steepest descent depends on its step size")
 def run(config: Config) -> xr.Dataset:
-    r"""Mirror descent has an implicit bias whatever its step sizes; steepest descent need not. On $x_1 = (1, 1, 1)$,
-    $y_1 = 1$ and $x_2 = (1, 2, 0)$, $y_2 = 10$ steepest descent in $\ell_{4/3}$ from zero,
+    r"""Mirror descent has an implicit bias whatever its step sizes. Steepest descent need not have one. On
+    $x_1 = (1, 1, 1)$, $y_1 = 1$ and $x_2 = (1, 2, 0)$, $y_2 = 10$ steepest descent in $\ell_{4/3}$ from zero,
     $w_{t+1} = w_t + \eta\operatorname{argmin}_v\langle\nabla L(w_t), v\rangle + \frac12\|v\|_{4/3}^2$, ends in a
-    solution that depends on $\eta$, and for $\eta \to 0$ in one that is not that of least $\|w\|_{4/3}$.
+    solution that depends on $\eta$. For $\eta \to 0$ its end is not the solution of least $\|w\|_{4/3}$.
     """
     rates = (*config.rates, 2 * config.smallest, config.smallest)
     paths = [descend(rate, int(np.ceil(config.time / rate))) for rate in rates]
     limit = scipy.integrate.solve_ivp(flow, (0, config.time), np.zeros(3), method="DOP853", rtol=1e-10, atol=1e-12)
     # The least norm once more, along the line of solutions.
     start = np.linalg.pinv(X) @ Y
-    line = scipy.optimize.minimize_scalar(
-        lambda s: (np.abs(start + s * ALONG) ** P).sum(),
-        bounds=(-1, 1),
-        options={"xatol": 1e-10},
-        method="bounded",
-    )
+    size = lambda s: (np.abs(start + s * ALONG) ** P).sum()  # noqa: E731
+    line = scipy.optimize.minimize_scalar(size, bounds=(-1, 1), options={"xatol": 1e-10}, method="bounded")
     wild = descend(0.2, 1_000)
     return xr.Dataset(
         {
@@ -94,50 +90,42 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     end, least, limit = data.end.values, data.least.values, data.limit.values
-    left = np.abs(end @ X.T - Y).max()
+    far = "far beyond what is left of the residuals"
     # The slowest part of the residual falls as e^{-1.35 t}, by an order of magnitude in a time of 1.7.
-    yield claim("residual-end-step", "largest residual at the end, all step sizes").zero(
-        left, 1e-6, "steps enough for a solution"
+    yield claim("residual", "largest residual at the end, all step sizes").zero(
+        np.abs(end @ X.T - Y).max(), 1e-6, "steps enough for a solution"
     )
-    yield claim("distance-between-two", "largest distance between two ends").at_least(
-        1e-3,
-        np.ptp(end, axis=0).max(),
-        "far beyond what is left of the residuals",
-        note="mirror descent would end in one point",
+    yield claim("ends-apart", "largest distance between two ends").at_least(
+        1e-3, np.ptp(end, axis=0).max(), far, note="mirror descent would end in one point"
     )
-    yield claim("step-size-0.2", "step size 0.2: residual after 1,000 steps").at_least(
-        10.0, float(data.wild), "the residual of the start: it diverges"
+    wild, why = float(data.wild), "the residual of the start: it diverges"
+    yield claim("divergence", "step size 0.2: residual after 1,000 steps").at_least(10.0, wild, why)
+    yield claim("least-norm", "least 4/3-norm: dual Newton less a search along the line of solutions").zero(
+        np.abs(data.searched - least).max(), 1e-5, "a search by values has the root of rounding"
     )
-    yield claim("least-4-3", "least 4/3-norm: dual Newton less a search along the line of solutions").zero(
-        np.abs(data.searched - least).max(), 1e-5, "of a search by values, the root of rounding"
+    yield claim("mirror", "mirror descent with the squared 4/3-norm: distance of its end from the least norm").zero(
+        np.abs(data.mirror - least).max(), 1e-6, "steps enough"
     )
+    small = data.rate.values <= 0.1  # larger steps oscillate, and an end may pass by
     yield claim(
-        "mirror-descent-squared", "mirror descent with the squared 4/3-norm: distance of its end from the least norm"
-    ).zero(np.abs(data.mirror - least).max(), 1e-6, "steps enough")
-    small = data.rate.values <= 0.1  # above, where it oscillates, an end passes by
-    yield claim(
-        "least-distance-end", "least distance of an end from the solution of least norm, step sizes up to 0.1"
-    ).at_least(1e-2, np.abs(end - least).max(1)[small].min(), "far beyond what is left of the residuals")
+        "ends-least", "least distance of an end from the solution of least norm, step sizes up to 0.1"
+    ).at_least(1e-2, np.abs(end - least).max(1)[small].min(), far)
     norms = [np.linalg.norm(w, P) for w in (limit, least)]
-    yield claim("limit-small-steps", "limit of small steps: distance from the solution of least norm").at_least(
-        0.1,
-        np.abs(limit - least).max(),
-        "far beyond what is left of the residuals",
-        note=f"norm {norms[0]:.4f}, least {norms[1]:.4f}",
+    yield claim("flow-end", "limit of small steps: distance from the solution of least norm").at_least(
+        0.1, np.abs(limit - least).max(), far, note=f"norm {norms[0]:.4f}, least {norms[1]:.4f}"
     )
-    yield claim("limit-small-steps-norm", "limit of small steps: its norm over the least").at_least(
-        1.001, norms[0] / norms[1], "well above rounding"
+    larger = norms[0] / norms[1]
+    yield claim("flow-norm", "limit of small steps: its norm over the least").at_least(
+        1.001, larger, "well above rounding"
     )
     twice, once = (np.abs(w - limit).max() for w in end[-2:])
-    yield claim(
-        "distance-flow-s", "distance from the flow's end, at twice the smallest step over that at the smallest"
-    ).equal(
-        2.0,
-        twice / once,
-        20 * config.smallest,
+    why, note = (
         "the next order of the step, with a coefficient of 10 or less",
-        note=f"the flow ends in {limit.round(4).tolist()}",
+        f"the flow ends in {limit.round(4).tolist()}",
     )
+    yield claim(
+        "first-order", "distance from the flow's end, at twice the smallest step over that at the smallest"
+    ).equal(2.0, twice / once, 20 * config.smallest, why, note=note)
 
 
 @run.figure
@@ -146,27 +134,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     s = np.linspace(-0.8, 0.8, 5)[:, None] * ALONG + np.linalg.pinv(X) @ Y
     sheet.guide(left, s[:, 0], s[:, 1], "solutions")
     for k, rate in enumerate(data.rate.values[:4]):
-        left.plot(
-            data.first[k, :, 0],
-            data.first[k, :, 1],
-            "o-",
-            ms=3,
-            lw=0.8,
-            color=f"C{k}",
-            label=rf"$\eta$ = {rate:g}",
-        )
+        left.plot(*data.first[k, :, :2].T, "o-", ms=3, lw=0.8, color=f"C{k}", label=rf"$\eta$ = {rate:g}")
         left.plot(*data.end[k, :2], "s", ms=7, color=f"C{k}")
     left.plot(data.way[:, 0], data.way[:, 1], color=sheet.ink(), lw=1, label="flow")
     left.plot(*data.least[:2], "*", ms=15, color=sheet.ink(), label="least 4/3-norm")
-    sheet.label(
-        left,
-        "Steps and ends (squares)",
-        "$w_1$",
-        "$w_2$",
-        {"loc": "best", "fontsize": 8},
-        xlim=(-1.5, 3),
-        ylim=(2, 6.2),
-    )
+    left.set(xlim=(-1.5, 3), ylim=(2, 6.2))
+    sheet.label(left, "Steps and ends (squares)", "$w_1$", "$w_2$", {"loc": "best", "fontsize": 8})
     right.plot(data.rate, data.end[:, 0], "o", label="steepest descent")
     sheet.mark(right, y=[float(data.limit[0])], label="flow", ls=":")
     sheet.mark(right, y=[float(data.least[0])], label="least 4/3-norm")

@@ -2,18 +2,11 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax import lax
 
-from secant.core.device import jit
 from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
-from secant.theory.bias import diagonal
-
-LARGE = 10**6
-"""Entries of the data of one draw from which on runs are compiled, for a processor or a GPU."""
+from secant.studies.shared.diagonal_descent import LARGE, descend, judged, reference
 
 
 class Config(Seeded):
@@ -27,10 +20,10 @@ class Config(Seeded):
     noisy_ratios: tuple[float, ...] = scaled(
         smoke=(0.03, 0.06, 0.1),
         laptop=(0.03, 0.06, 0.1),
-        paper=(0.006, 0.012, 0.02),
+        paper=(0.006, 0.012, 0.02),  # smaller in proportion to the number of samples
         above=0,
-        below=1,  # as much smaller as there are more samples
-        help="those of stochastic gradient descent, of one sample a step",
+        below=1,
+        help="step sizes over the critical one, of stochastic gradient descent with one sample a step",
     )
     steps: int = options.steps(1_200, 10_000, 2_000, at_least=10, at_most=10**6)
     draws: int = options.draws(24, 100, 8, at_least=2, at_most=1_000)
@@ -62,84 +55,8 @@ class Config(Seeded):
             raise ValueError(f"dimension must be at least {least} for these samples and sparsity, got {self.dimension}")
         many = max(len(self.ratios), len(self.noisy_ratios), len(self.shares) if self.alphas else 0)
         one = self.samples * self.dimension
-        fits_memory(
-            80.0 * self.draws * many * one if one < LARGE else 8.0 * one * (3 * self.draws + 10 * many),
-            "draws, samples or dimension",
-        )
-
-
-def descend(
-    X: np.ndarray, y: np.ndarray, lr: np.ndarray, alpha: float, steps: int, batch: int, rng: np.random.Generator
-) -> diagonal.Descent:
-    """Runs over draws and step sizes, of random batches or, where a batch is all samples, of all of them."""
-    n, shape = X.shape[1], (*lr.shape[:2], X.shape[2])
-    run = diagonal.begin(alpha, shape)
-    # Some samples stand for all: the gradient is right on average.
-    scale = np.sqrt(n / batch)
-    if X[0].size >= LARGE:
-        picked = None if batch >= n else rng.integers(n, size=(steps, *lr.shape[:2], batch))
-        return compiled(run, X, y, lr, steps, picked)
-    rows = np.arange(len(X))[:, None, None]
-    for _ in range(steps):
-        if batch >= n:
-            run = diagonal.step(run, X[:, None], y[:, None], lr)
-        else:
-            some = rng.integers(n, size=(*lr.shape[:2], batch))
-            run = diagonal.step(run, scale * X[rows, some], scale * y[rows, some], lr)
-    return run
-
-
-def compiled(
-    run: diagonal.Descent, X: np.ndarray, y: np.ndarray, lr: np.ndarray, steps: int, picked: np.ndarray | None
-) -> diagonal.Descent:
-    """The same for large data, draw after draw on the default device."""
-
-    def all_steps(run: diagonal.Descent, X: Any, y: Any, lr: Any, picked: Any) -> diagonal.Descent:
-        def one(t: Any, run: diagonal.Descent) -> diagonal.Descent:
-            if picked is None:
-                return diagonal.step(run, X, y, lr, jnp)
-            scale = jnp.sqrt(len(y) / picked.shape[-1])
-            return diagonal.step(run, scale * X[picked[t]], scale * y[picked[t]], lr, jnp)
-
-        return lax.fori_loop(0, steps, one, run)
-
-    with jax.enable_x64(True):
-        go = jit(all_steps, long=True)
-        ends = [
-            jax.device_get(
-                go(
-                    diagonal.Descent(*(part[draw] for part in run)),
-                    X[draw],
-                    y[draw],
-                    lr[draw],
-                    None if picked is None else picked[:, draw],
-                )
-            )
-            for draw in range(len(X))
-        ]
-    return diagonal.Descent(*(np.stack(parts) for parts in zip(*ends, strict=True)))
-
-
-def judged(run: diagonal.Descent, X: np.ndarray, y: np.ndarray, alpha: float) -> dict[str, np.ndarray]:
-    """How far runs are from their law, where they end by it, and their gains."""
-    inside = np.isfinite(run.w).all(-1) & np.isfinite(run.log_gain).all(-1)
-    fine = inside & (np.abs(np.einsum("knd,krd->krn", X, np.where(inside[..., None], run.w, 0))).max(-1) < 1e6)
-    off, ends = np.full(run.w.shape[:2], np.nan), np.full(run.w.shape, np.nan)
-    for draw in np.flatnonzero(fine.any(1)):
-        kept = diagonal.Descent(*(part[draw][fine[draw]] for part in run))
-        # At every time the law holds for the outputs of that time; with the targets it tells the end.
-        now = diagonal.law(kept, X[draw], kept.w @ X[draw].T, alpha)
-        off[draw, fine[draw]] = np.abs(now - kept.w).max(-1) / np.abs(kept.w).max(-1)
-        ends[draw, fine[draw]] = diagonal.law(kept, X[draw], y[draw], alpha)
-    return {"off": off, "end": ends, "gain": run.log_gain, "negative": (run.u < 0).any(-1) | (run.v < 0).any(-1)}
-
-
-def reference(X: np.ndarray, y: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Where the flow ends, and the largest stable step there, of every draw."""
-    flow = np.stack([diagonal.limit(one, values, alpha) for one, values in zip(X, y, strict=True)])
-    speed = 4 * np.sqrt(flow**2 + 4 * alpha**4)
-    edge = [2 / np.linalg.eigvalsh((one * now) @ one.T)[-1] for one, now in zip(X, speed, strict=True)]
-    return flow, np.array(edge)
+        numbers = 80.0 * self.draws * many * one if one < LARGE else 8.0 * one * (3 * self.draws + 10 * many)
+        fits_memory(numbers, "draws, samples or dimension")
 
 
 @study("book/large-steps", section="8.1", title="What steps of finite size do to the bias", new=True)
@@ -147,9 +64,9 @@ def run(config: Config) -> xr.Dataset:
     r"""Gradient descent on $\frac12\|Xw - y\|^2$ with $w = u^2 - v^2$ from $u = v = \alpha$ multiplies $u$ by $1 - a_t$
     and $v$ by $1 + a_t$, $a_t = 2\eta X^\top r_t$. So at any step size it ends in the least hypentropy with $\alpha^2$
     replaced, weight by weight, by $\alpha^2\prod_t|1 - a_t^2|$, shifted by $\sum_t[\log|\frac{1 - a_t}{1 + a_t}| +
-    2a_t]$: exactly, and with stochastic gradients alike. For sparse targets the gains of full batches are uneven and
-    raise the test error as the step grows. Those of single samples are nearly even, a smaller start for all weights,
-    and lower it.
+    2a_t]$. This is exact, also with stochastic gradients. For sparse targets the gains of full batches are uneven, and
+    raise the test error as the step grows. The gains of single samples are nearly even: they act as a smaller start of
+    all weights, and lower the test error.
     """
     rng = np.random.default_rng(config.seed)
     X = rng.normal(size=(config.draws, config.samples, config.dimension)) / np.sqrt(config.samples)
@@ -177,9 +94,9 @@ def run(config: Config) -> xr.Dataset:
 
 
 def atlas(X: np.ndarray, y: np.ndarray, target: np.ndarray, config: Config, rng: np.random.Generator) -> dict[str, Any]:
-    """The test error at the end over that of the flow, and how far runs are from their law, over all three.
+    """The map over start, batch and step size: test error at the end over the flow's, and how far runs leave their law.
 
-    A fifth of the draws and a quarter of the steps, for there are many runs.
+    Because there are many runs, each has a quarter of the steps, and only a fifth of the draws is used.
     """
     error, off = [], []
     X, y, steps = X[: max(2, len(X) // 5)], y[: max(2, len(y) // 5)], max(10, config.steps // 4)
@@ -196,61 +113,44 @@ def atlas(X: np.ndarray, y: np.ndarray, target: np.ndarray, config: Config, rng:
     return {"map_error": (dims, np.reshape(error, shape)), "map_off": (dims, np.reshape(off, shape))}
 
 
+WORDS = {"full": "gradient descent", "single": "one sample a step"}
+
+
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    names = {"full": "gradient descent", "single": "one sample a step"}
-    for kind, words in names.items():
-        off = data[f"{kind}_off"]
-        yield claim(
-            f"{words}-weights-less-those",
-            f"{words}: weights less those of the law, over the largest weight, largest over runs",
-            given=off.notnull().any(),
-            otherwise="every run diverges",
-        ).zero(
-            off.max(),
-            1e-8,
-            f"rounding of sums of {config.steps} terms",
-            note=f"in {int(data[f'{kind}_negative'].sum())} of {off.size} runs a parameter has changed its sign",
-        )
+    why, laws = f"rounding of sums of {config.steps} terms", []
+    for kind, words in WORDS.items():
+        off, turned = data[f"{kind}_off"], int(data[f"{kind}_negative"].sum())
+        laws.append((kind, words, off, f"{turned} of {off.size} runs change the sign of a parameter"))
     if config.alphas:
-        off = data.map_off
-        yield claim(
-            "map-start-batch",
-            "map over start, batch and step: weights less those of the law, over the largest weight, largest over runs",
-            given=off.notnull().any(),
-            otherwise="every run diverges",
-        ).zero(
-            off.max(),
-            1e-8,
-            f"rounding of sums of {config.steps} terms",
-            note=f"{int(off.isnull().sum())} of {off.size} runs diverge",
-        )
-    for kind, words in names.items():
-        # Against the flow, at the largest step, draw by draw.
-        change = data[f"{kind}_error"].isel({f"{kind}_ratio": -1}) - data.flow_error
-        less = claim(
-            f"{kind}-test", f"{words}: squared test error at the end less that of the flow, at the largest step"
-        )
-        if kind == "full":
-            yield less.at_least(0.0, estimate(change), "a larger step makes it worse")
-        else:
-            yield less.at_most(0.0, estimate(change), "a larger step makes it better")
-    gains = {kind: data[f"{kind}_gain"].isel({f"{kind}_ratio": -1}) for kind in names}
-    uneven = {kind: gain.std("i") / np.abs(gain.mean("i")) for kind, gain in gains.items()}
+        note = f"{int(data.map_off.isnull().sum())} of {data.map_off.size} runs diverge"
+        laws.append(("map", "map over start, batch and step", data.map_off, note))
+    for key, words, off, note in laws:
+        name, runs = f"{words}: weights less the law's, over the largest weight, largest over runs", off.notnull().any()
+        law = claim(f"law-{key}", name, given=runs, otherwise="every run diverges")
+        yield law.zero(off.max(), 1e-8, why, note=note)
+    # Against the flow, at the largest step, draw by draw.
+    full, single = (data[f"{kind}_error"].isel({f"{kind}_ratio": -1}) - data.flow_error for kind in WORDS)
+    name = "squared test error at the end less the flow's, at the largest step"
+    yield claim("error-full", f"{WORDS['full']}: {name}").at_least(0.0, estimate(full), "a larger step makes it worse")
+    yield claim("error-single", f"{WORDS['single']}: {name}").at_most(
+        0.0, estimate(single), "a larger step makes it better"
+    )
+    gains = (data[f"{kind}_gain"].isel({f"{kind}_ratio": -1}) for kind in WORDS)
+    full, single = (gain.std("i") / np.abs(gain.mean("i")) for gain in gains)
     yield claim(
-        "how-uneven-gains", "how uneven gains are over weights, deviation over mean: full batches less single samples"
-    ).at_least(0.0, estimate(uneven["full"] - uneven["single"]), "at the largest step of each")
+        "uneven", "how uneven gains are over weights, deviation over mean: full batches less single samples"
+    ).at_least(0.0, estimate(full - single), "at the largest step of each")
 
 
 def coloured(data: xr.Dataset, figure: Figure, panels: Any, config: Config) -> None:
     """The map: a panel a batch."""
+    columns, rows = np.arange(len(config.shares)), np.arange(len(config.alphas))
     for axes, batch in zip(panels, config.batches, strict=True):
         values = np.log2(data.map_error.sel(batch=batch).median("one"))
-        shown = axes.pcolormesh(
-            np.arange(len(config.shares)), np.arange(len(config.alphas)), values, cmap="RdBu_r", vmin=-1.5, vmax=1.5
-        )
-        axes.set_xticks(np.arange(len(config.shares)), [f"{share:g}" for share in config.shares])
-        axes.set_yticks(np.arange(len(config.alphas)), [f"{alpha:g}" for alpha in config.alphas])
+        shown = axes.pcolormesh(columns, rows, values, cmap="RdBu_r", vmin=-1.5, vmax=1.5)
+        axes.set_xticks(columns, [f"{share:g}" for share in config.shares])
+        axes.set_yticks(rows, [f"{alpha:g}" for alpha in config.alphas])
         words = "All samples" if batch >= config.samples else f"Batches of {batch}" if batch > 1 else "One sample"
         sheet.label(axes, f"{words} a step", "step size over the critical one", r"start $\alpha$")
     figure.colorbar(shown, ax=panels, label="test error over the flow's, powers of 2")
@@ -267,21 +167,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         coloured(data, figure, below, config)
     else:
         left, right = sheet.panels(figure, (11, 4.2), 2)
-    words = {"full": "gradient descent", "single": "one sample a step"}
-    for i, kind in enumerate(words):
+    for i, (kind, words) in enumerate(WORDS.items()):
         change = data[f"{kind}_error"] - data.flow_error
         mean, error = change.mean("draw"), change.std("draw") / np.sqrt(data.sizes["draw"])
-        left.errorbar(data[f"{kind}_ratio"], mean, error, fmt="o-", ms=4, color=f"C{i}", label=words[kind])
+        left.errorbar(data[f"{kind}_ratio"], mean, error, fmt="o-", ms=4, color=f"C{i}", label=words)
         gain = data[f"{kind}_gain"].isel({f"{kind}_ratio": -1}).mean("draw")
-        right.plot(np.arange(config.dimension), gain, "o-", ms=3, lw=0.8, color=f"C{i}", label=words[kind])
+        right.plot(np.arange(config.dimension), gain, "o-", ms=3, lw=0.8, color=f"C{i}", label=words)
+    left.set_xscale("log")
     sheet.mark(left, y=0, label="gradient flow")
-    sheet.label(
-        left, "Squared test error less that of the flow", "step size over the critical one", None, "best", xscale="log"
-    )
-    sheet.label(
-        right,
-        r"Gain $\sum_t\log|1 - a_t^2|$, largest step",
-        f"weight (the target has the first {config.sparsity})",
-        None,
-        "best",
-    )
+    sheet.label(left, "Squared test error less the flow's", "step size over the critical one", None, "best")
+    weights = f"weight (the target has the first {config.sparsity})"
+    sheet.label(right, r"Gain $\sum_t\log|1 - a_t^2|$, largest step", weights, None, "best")

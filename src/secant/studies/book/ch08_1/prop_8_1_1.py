@@ -13,11 +13,11 @@ class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="usps", help="random, or a data set that secant.data knows")
     classes: tuple[int, int] = option((3, 5), at_least=0, distinct=True, help="two classes of it, +1 and -1")
     samples: int = options.samples(5, 10, at_most=20)
-    features: int = option(12, at_least=2, at_most=100, help="weights, of random data")
+    features: int = options.features(12, at_least=2, at_most=100)
     steps: int = options.steps(1_500, 20_000, at_least=300, at_most=10**5)
 
     def check(self) -> None:
-        """There are solutions to choose from, and one is reached, also with one sample at a time."""
+        """There are solutions to choose from, and every run reaches one, also with one sample at a time."""
         super().check()
         if self.samples >= self.features:
             raise ValueError(f"samples: fewer than the {self.features} features, got {self.samples}.")
@@ -28,7 +28,7 @@ class Config(real.Chosen):
 def descend(kind: str, X: np.ndarray, y: np.ndarray, w: np.ndarray, kept: np.ndarray, rng: np.random.Generator) -> dict:
     r"""One run on $\sum_i r_i^2$, whose gradient is $2X^\top r$, or on $2\sum_i\log\cosh r_i$, with a proof's sums.
 
-    Weights are kept after some steps, to the last of them.
+    The path holds the weights after the steps in `kept`. The last of these ends the run.
     """
     steps, places = int(kept[-1]), set(kept.tolist())
     top = np.linalg.norm(X, 2) ** 2
@@ -54,9 +54,9 @@ def descend(kind: str, X: np.ndarray, y: np.ndarray, w: np.ndarray, kept: np.nda
 def run(config: Config) -> xr.Dataset:
     r"""With fewer samples than weights $L(w) = \sum_i(w\cdot x_i - y_i)^2$ has many minima, all $w$ with $Xw = y$.
     Gradient descent from $w_0$, with any schedule of step sizes that brings $L$ to zero, ends in
-    $\operatorname{argmin}_{Xw = y}\|w - w_0\|_2 = w_0 + X^\dagger(y - Xw_0)$, since it never leaves $w_0 +
-    \operatorname{span}(x_1, \dots, x_n)$. So does gradient descent on one sample at a time, and on any loss of $w\cdot
-    x_i$ with one finite root.
+    $\operatorname{argmin}_{Xw = y}\|w - w_0\|_2 = w_0 + X^\dagger(y - Xw_0)$, because it never leaves $w_0 +
+    \operatorname{span}(x_1, \dots, x_n)$. Gradient descent on one sample at a time ends there too, and so does gradient
+    descent on any loss of $w\cdot x_i$ with one finite root.
     """
     rng = np.random.default_rng(config.seed)
     if config.data == real.RANDOM:
@@ -92,95 +92,68 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
+def closest(data: xr.Dataset) -> np.ndarray:
+    """The solution nearest to the start."""
+    X, start = data.X.values, data.start.values
+    return start + np.linalg.pinv(X) @ (data.y.values - X @ start)
+
+
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    X, y, start = data.X.values, data.y.values, data.start.values
-    nearest = start + np.linalg.pinv(X) @ (y - X @ start)
+    X, y, start, nearest = data.X.values, data.y.values, data.start.values, closest(data)
     size, least = np.linalg.norm(nearest - start), np.linalg.norm(X, -2)
     spare = np.linalg.svd(X)[2][config.samples :]
     rounding = 1e-15 * config.steps * max(float(size), 1.0)
+    note = r"on random data an error falls by $1 - 1/4n$ a step on average or faster, with $n$ samples"
     for kind, w in zip(RUNS, data.end.values, strict=True):
         left = np.linalg.norm(X @ w - y)
-        yield claim(f"{kind}-distance-end-nearest", f"{kind}: distance of the end from the nearest solution").zero(
-            np.linalg.norm(w - nearest),
-            left / least + rounding,
-            "what is left of the residual over the least singular value, and rounding",
+        why = "what is left of the residual over the least singular value, and rounding"
+        yield claim(f"end-{kind}", f"{kind}: distance of the end from the nearest solution").zero(
+            np.linalg.norm(w - nearest), left / least + rounding, why
         )
-        yield claim(f"{kind}-residual-end", f"{kind}: residual at the end").at_most(
-            1e-9 * np.linalg.norm(y - X @ start),
-            left,
-            "it is a solution",
-            note="of random data an error falls by 1 - 1/4n a step on average, n the number of samples, or faster",
+        yield claim(f"residual-{kind}", f"{kind}: residual at the end").at_most(
+            1e-9 * np.linalg.norm(y - X @ start), left, "it is a solution", note=note
         )
-    yield claim("part-way-outside", "part of the way that is outside of the span of the data, all runs").zero(
+    yield claim("span", "part of the way that is outside of the span of the data, all runs").zero(
         np.linalg.norm((data.path.values - start) @ spare.T, axis=-1).max(), rounding, "rounding of the steps"
     )
-    yield claim(
-        "two-starts-distance", "two starts: distance between their ends over that of the starts off the span"
-    ).equal(
-        1.0,
-        np.linalg.norm(data.second - data.end[0]) / np.linalg.norm(spare @ (start - data.other.values)),
-        2
-        * (np.linalg.norm(X @ data.end[0].values - y) + np.linalg.norm(X @ data.second.values - y))
-        / least
-        / np.linalg.norm(spare @ (start - data.other.values))
-        + rounding,
-        "what is left of the residuals, and rounding",
+    between = np.linalg.norm(spare @ (start - data.other.values))
+    lefts = np.linalg.norm(X @ data.end[0].values - y) + np.linalg.norm(X @ data.second.values - y)
+    apart, room = np.linalg.norm(data.second - data.end[0]) / between, 2 * lefts / least / between + rounding
+    yield claim("starts", "two starts: distance between their ends over that of the starts off the span").equal(
+        1.0, apart, room, "what is left of the residuals, and rounding"
     )
-    yield claim(f"length-way-{config.steps // 100}-steps", f"length of the way of {config.steps // 100} steps").erratum(
-        (r"\|\sum_{t' < t}\eta w_{t'}\|", float(data.of_iterates)),
-        (r"\|-\sum_{t' < t}\eta\nabla L(w_{t'})\|", float(data.of_gradients)),
-        float(data.moved),
-        rounding,
-        "rounding",
-        where="proof of proposition 8.1.1",
-        note="the sum is over gradients, which lie in the span of the data",
+    where, note = "proof of proposition 8.1.1", "the sum is over gradients, which lie in the span of the data"
+    printed = r"\|\sum_{t' < t}\eta w_{t'}\|", float(data.of_iterates)
+    corrected = r"\|-\sum_{t' < t}\eta\nabla L(w_{t'})\|", float(data.of_gradients)
+    yield claim("way", f"length of the way of {config.steps // 100} steps").erratum(
+        printed, corrected, float(data.moved), rounding, "rounding", where=where, note=note
     )
-    yield claim("slope-loss-start", "slope of the loss at the start, along the way of the run").erratum(
-        (r"\sum_i(w\cdot x_i - y_i)\,x_i", float(data.half_slope)),
-        (r"2\sum_i(w\cdot x_i - y_i)\,x_i", 2 * float(data.half_slope)),
-        float(data.slope),
-        1e-11 * (1 + abs(float(data.half_slope))) * len(start),
-        "rounding: of a quadratic the central difference is the derivative",
-        where="proof of proposition 8.1.1",
-        note="the square's factor is lost; nothing in the proof depends on it",
+    half, note = float(data.half_slope), "the square's factor is lost; nothing in the proof depends on it"
+    printed, corrected = (r"\sum_i(w\cdot x_i - y_i)\,x_i", half), (r"2\sum_i(w\cdot x_i - y_i)\,x_i", 2 * half)
+    room, why = (
+        1e-11 * (1 + abs(half)) * len(start),
+        "rounding: the central difference of a quadratic is its derivative",
+    )
+    yield claim("slope", "slope of the loss at the start, along the way of the run").erratum(
+        printed, corrected, float(data.slope), room, why, where=where, note=note
     )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.2), 2)
-    X, y, start = data.X.values, data.y.values, data.start.values
-    nearest = start + np.linalg.pinv(X) @ (y - X @ start)
-    for k, kind in enumerate(RUNS):
-        left.plot(
-            data.step,
-            np.maximum(np.linalg.norm(data.path[k] - nearest, axis=1), 1e-17),
-            color=f"C{k}",
-            label=kind,
-        )
-    sheet.label(left, "Distance from the nearest solution", "step", None, "best", xscale="log", yscale="log")
-    # One direction of the span, and one that no sample sees.
-    inside, outside = nearest - start, np.linalg.svd(X)[2][-1]
-    inside = inside / np.linalg.norm(inside)
-    for k in range(len(RUNS)):
-        way = data.path[k].values - start
-        right.plot(way @ inside, way @ outside, "o-", lw=0.8, ms=4, color=f"C{k}")
-    right.plot(
-        *([v @ (nearest - start)] for v in (inside, outside)),
-        "*",
-        ms=15,
-        color=sheet.ink(),
-        label="nearest solution",
-    )
-    sheet.mark(right, x=[(nearest - start) @ inside])
+    start, nearest = data.start.values, closest(data)
     size = np.linalg.norm(nearest - start)
+    # One direction of the span, and one that no sample sees.
+    plane = np.stack([(nearest - start) / size, np.linalg.svd(data.X.values)[2][-1]])
+    for k, kind in enumerate(RUNS):
+        error = np.maximum(np.linalg.norm(data.path[k] - nearest, axis=1), 1e-17)
+        left.loglog(data.step, error, color=f"C{k}", label=kind)
+        right.plot(*plane @ (data.path[k].values - start).T, "o-", lw=0.8, ms=4, color=f"C{k}")
+    sheet.label(left, "Distance from the nearest solution", "step", None, "best")
+    right.plot(*plane @ (nearest - start)[:, None], "*", ms=15, color=sheet.ink(), label="nearest solution")
+    sheet.mark(right, x=[size])
     right.text(size * 0.97, size * 0.3, "other solutions", rotation=90, ha="right", color=sheet.ink())
-    sheet.label(
-        right,
-        "No step leaves the span of the data",
-        "along the way to it",
-        "off the span",
-        "upper left",
-        ylim=(-0.5 * size, size),
-    )
+    right.set_ylim(-0.5 * size, size)
+    sheet.label(right, "No step leaves the span of the data", "along the way to it", "off the span", "upper left")

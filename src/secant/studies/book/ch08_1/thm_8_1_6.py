@@ -11,7 +11,7 @@ from scipy.optimize import least_squares
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 
 Gradient = Callable[[np.ndarray], np.ndarray]
-"""Of a loss, in the weights."""
+"""The gradient of a loss in the weights."""
 
 TIGHT: dict[str, Any] = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-15}
 
@@ -24,11 +24,8 @@ class Config(Seeded):
 
 
 def gradients(X: np.ndarray, y: np.ndarray) -> dict[str, Gradient]:
-    """Two losses with different gradients: the theorem is for every loss."""
-    return {
-        "squared": lambda w: X.T @ (X @ w - y),
-        "log cosh": lambda w: X.T @ np.tanh(X @ w - y),
-    }
+    """Two losses with different gradients: the theorem holds for every loss."""
+    return {"squared": lambda w: X.T @ (X @ w - y), "log cosh": lambda w: X.T @ np.tanh(X @ w - y)}
 
 
 def parameters(gradient: Gradient, start: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -61,7 +58,7 @@ def run(config: Config) -> xr.Dataset:
     y = X @ rng.normal(size=d)
     times = np.linspace(0, config.until, 21)
     losses = gradients(X, y)
-    # The start times c: the c at which the weights are those of the mirror flow, looked for from the printed one on.
+    # The start times c: we look for the c that gives the weights of the mirror flow, beginning at the printed one.
     target = mirror(losses["squared"], d, config.alpha, times[[0, -1]])[:, -1]
     start = config.alpha * np.concatenate([np.ones(d), -np.ones(d)])
 
@@ -90,44 +87,28 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     solver = "tolerance of the integrations"
     for loss in data.loss.values:
         gap = np.abs(w - data.mirror).sel(loss=loss).max() / np.abs(data.mirror).sel(loss=loss).max()
-        yield claim(
-            f"{loss}-loss-weights-two", f"{loss} loss: weights of the two flows apart, over the largest weight"
-        ).zero(gap, 1e-8, solver)
-    yield claim(
-        "size-start-alpha", "size of the start, over alpha, from which the flow is that of the potential"
-    ).erratum(
-        ("\\theta_0 = (\\alpha 1, -\\alpha 1)/4", 0.25),
-        ("\\theta_0 = (\\alpha 1, -\\alpha 1)", 1.0),
-        float(data.scale),
-        1e-7,
-        solver,
-        note="theorem 8.1.7 has it right",
-        where="theorem 8.1.6",
+        name = f"{loss} loss: weights of the two flows apart, over the largest weight"
+        yield claim(f"flows-{loss}", name).zero(gap, 1e-8, solver)
+    printed, corrected = "\\theta_0 = (\\alpha 1, -\\alpha 1)/4", "\\theta_0 = (\\alpha 1, -\\alpha 1)"
+    note = "theorem 8.1.7 has it right"
+    yield claim("start", r"size of the start, over $\alpha$, from which the flow is that of the potential").erratum(
+        (printed, 0.25), (corrected, 1.0), float(data.scale), 1e-7, solver, note=note, where="theorem 8.1.6"
     )
-    yield claim("product-two-halves", "the product of the two halves over alpha squared, along the flow").erratum(
-        ("\\theta_+\\odot\\theta_- = \\alpha^2 1", 1.0),
-        ("\\theta_+\\odot\\theta_- = -\\alpha^2 1", -1.0),
-        (one * two / a2).mean(),
-        1e-8,
-        solver,
-        note="the halves begin with opposite signs",
-        where="proof of theorem 8.1.6",
+    printed, corrected = "\\theta_+\\odot\\theta_- = \\alpha^2 1", "\\theta_+\\odot\\theta_- = -\\alpha^2 1"
+    note, where = "the halves begin with opposite signs", "proof of theorem 8.1.6"
+    yield claim("product", r"product of the two halves over $\alpha^2$, along the flow").erratum(
+        (printed, 1.0), (corrected, -1.0), (one * two / a2).mean(), 1e-8, solver, note=note, where=where
     )
-    yield claim("how-far-product", "how far that product moves along the flow, over alpha squared").zero(
-        np.abs(one * two / a2 + 1).max(), 1e-8, solver
-    )
+    name = r"how far the product of the halves moves along the flow, over $\alpha^2$"
+    yield claim("product-moves", name).zero(np.abs(one * two / a2 + 1).max(), 1e-8, solver)
     end, G = data.theta.isel(loss=0, time=-1), w.isel(loss=0, time=-1)
     i = int(np.abs(G.values).argmax())
-    speed = 4 * float((end**2).sum("part")[i])
-    yield claim("speed-weight-dg", "speed of the largest weight, dG dG', at the end").erratum(
-        ("8\\left((G/\\alpha^{1/2})^2 + 1\\right)\\alpha^4", 8 * (float(G[i]) ** 2 / config.alpha + 1) * a2**2),
-        ("8\\alpha^2\\sqrt{(G/2\\alpha^2)^2 + 1}", 8 * a2 * np.sqrt((float(G[i]) / (2 * a2)) ** 2 + 1)),
-        speed,
-        0.0,
-        solver,
-        relative=1e-7,
-        note="a root and a factor are lost",
-        where="equation (8.16)",
+    speed, g, note = 4 * float((end**2).sum("part")[i]), float(G[i]), "a root and a factor are lost"
+    wrong, right = 8 * (g**2 / config.alpha + 1) * a2**2, 8 * a2 * np.sqrt((g / (2 * a2)) ** 2 + 1)
+    printed, corrected = r"8\left((G/\alpha^{1/2})^2 + 1\right)\alpha^4", r"8\alpha^2\sqrt{(G/2\alpha^2)^2 + 1}"
+    name, where = r"speed of the largest weight, $\partial G\,\partial G^\top$, at the end", "equation (8.16)"
+    yield claim("speed", name).erratum(
+        (printed, wrong), (corrected, right), speed, 0.0, solver, relative=1e-7, note=note, where=where
     )
 
 
@@ -137,15 +118,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for axes, loss in zip((left, right), data.loss.values, strict=True):
         w = (data.theta.isel(part=0) ** 2 - data.theta.isel(part=1) ** 2).sel(loss=loss)
         for i in range(data.sizes["i"]):
-            axes.plot(data.time, w[i], color=f"C{i % 10}", label="gradient flow on squares" if not i else None)
-            sheet.guide(axes, data.time, data.mirror.sel(loss=loss)[i], None if i else r"mirror flow with $R_\alpha$")
-        if loss == "squared":
-            for i in range(data.sizes["i"]):
-                axes.plot(
-                    data.time,
-                    data.quarter[i],
-                    ":",
-                    color=f"C{i % 10}",
-                    label=None if i else "from the start as printed",
-                )
+            color, first = f"C{i % 10}", i == 0
+            axes.plot(data.time, w[i], color=color, label="gradient flow on squares" if first else None)
+            mirrored = data.mirror.sel(loss=loss)[i]
+            sheet.guide(axes, data.time, mirrored, r"mirror flow with $R_\alpha$" if first else None)
+            if loss == "squared":
+                label = "from the start as printed" if first else None
+                axes.plot(data.time, data.quarter[i], ":", color=color, label=label)
         sheet.label(axes, f"Weights, {loss} loss", "time", None, "best")

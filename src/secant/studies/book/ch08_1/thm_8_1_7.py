@@ -26,7 +26,7 @@ class Config(real.Chosen):
 
 
 def flow(X: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
-    """The weights at the end of gradient flow on the 2d parameters, followed until the loss is at its rounding."""
+    """The weights at the end of gradient flow on the 2d parameters, followed until the loss is down to rounding."""
     n, d = X.shape
 
     def field(_: float, theta: np.ndarray) -> np.ndarray:
@@ -50,7 +50,7 @@ def flow(X: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
 def run(config: Config) -> xr.Dataset:
     r"""Gradient flow on $\frac1n\sum_i(w\cdot x^{(i)} - y^{(i)})^2$ with $w = \theta_+^{\odot2} - \theta_-^{\odot2}$
     from $(\alpha 1, -\alpha 1)$, if it reaches zero loss, ends in the least $R_\alpha$ of all $w$ with $Xw = y$. For
-    $\alpha \to \infty$ that is the least $\ell_2$ norm, for $\alpha \to 0$ the least $\ell_1$ norm.
+    $\alpha \to \infty$ this is the solution of least $\ell_2$ norm, for $\alpha \to 0$ that of least $\ell_1$ norm.
     """
     rng = np.random.default_rng(config.seed)
     if config.data == real.RANDOM:
@@ -88,26 +88,23 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     scale = np.abs(data.l2).max()
     for alpha, end, least in zip(config.alphas, data.flow, data.least, strict=True):
         yield claim(
-            f"end-flow-{alpha:g}-distance",
+            f"end-{alpha:g}",
             f"end of the flow from {alpha:g}: distance to the least potential, over the largest weight",
         ).zero(np.abs(end - least).max() / scale, 1e-7, "tolerance of the integration")
-    yield claim(
-        "potential-other-weights", "the potential at other weights that fit less that at the end, least"
-    ).at_least(0.0, data.above.min(), "a least value", slack=1e-12)
-    norms = np.abs(data.path).sum("i")
-    yield claim("size-100-distance", "size 100: distance to the least l2 norm, over the largest weight").zero(
-        np.abs(data.path[-1] - data.l2).max() / scale,
-        float((np.abs(data.path[-1]).max() / 2e4) ** 2),
-        "the next term of the series",
+    name = "potential at other weights that fit, less that at the end: least"
+    yield claim("least", name).at_least(0.0, data.above.min(), "a least value", slack=1e-12)
+    norms, room = np.abs(data.path).sum("i"), float((np.abs(data.path[-1]).max() / 2e4) ** 2)
+    yield claim("lazy", r"size 100: distance to the least $\ell_2$ norm, over the largest weight").zero(
+        np.abs(data.path[-1] - data.l2).max() / scale, room, "the next term of the series"
     )
     # R_alpha is (|w| log(|w|/alpha^2) - |w|)/4 up to alpha^2, and an entropy lies between 0 and log d.
     least = float(np.abs(data.l1).sum())
     for alpha in (1e-3, 1e-6):
         room = np.log(least / alpha**2) - np.log(config.dimension) - 1
-        yield claim(f"size-{alpha:g}-excess-l1", f"size {alpha:g}: excess of the l1 norm over the least").at_most(
+        yield claim(f"rich-{alpha:g}", rf"size {alpha:g}: excess of the $\ell_1$ norm over the least").at_most(
             np.log(config.dimension) / room if room > 0 else np.inf,
             norms.sel(fine=alpha, method="nearest") / least - 1,
-            "the least potential, and log d at most between two entropies",
+            r"the least potential; two entropies differ by at most $\log d$",
             slack=1e-6,
         )
 

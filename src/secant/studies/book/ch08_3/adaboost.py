@@ -1,6 +1,7 @@
 """Section 8.3: AdaBoost is coordinate descent on the exponential loss, and small steps find the largest l1 margin."""
 
 import math
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -11,20 +12,9 @@ from secant.studies.shared import real
 from secant.theory.bias.margins import TIED, boost, max_margin
 
 STEPS = (0.1, 0.03, 0.01)
-CYCLE = np.array(
-    [
-        [-1, 1, 1, 1, 1, -1, -1, 1],
-        [-1, 1, 1, -1, -1, 1, 1, 1],
-        [1, -1, 1, 1, 1, -1, 1, 1],
-        [1, -1, 1, 1, -1, 1, 1, -1],
-        [1, -1, 1, -1, 1, 1, 1, -1],
-        [1, 1, -1, 1, 1, 1, 1, -1],
-        [1, 1, -1, 1, 1, 1, -1, 1],
-        [1, 1, 1, 1, -1, -1, 1, -1],
-    ],
-    float,
-)
-"""Eight samples and eight learners on which AdaBoost takes turns for ever and misses the largest margin."""
+SIGNS = "-++++--+ -++--+++ +-+++-++ +-++-++- +-+-+++- ++-++++- ++-+++-+ ++++--+-"
+CYCLE = np.array([[1.0 if sign == "+" else -1.0 for sign in row] for row in SIGNS.split()])
+"""Eight samples and eight learners: AdaBoost cycles through three of them for ever, and misses the largest margin."""
 
 
 class Config(real.Chosen):
@@ -38,24 +28,17 @@ class Config(real.Chosen):
 
 def stumps(config: Config) -> tuple[np.ndarray, np.ndarray]:
     """Whether each feature of real data is above some of its quantiles, 1 or -1, and labels."""
-    x, y = datasets.load(
-        config.data,
-        classes=config.classes,
-        samples=config.samples,
-        test_samples=1,
-        labels="signs",
-        seed=config.seed,
-        dtype=np.float64,
-    ).train
+    chosen: dict[str, Any] = {"classes": config.classes, "samples": config.samples, "seed": config.seed}
+    x, y = datasets.load(config.data, test_samples=1, labels="signs", dtype=np.float64, **chosen).train
     levels = np.linspace(0, 1, max(1, config.learners // x.shape[1]) + 2)[1:-1]
     said = np.where(x[:, :, None] > np.quantile(x, levels, axis=0).T, 1.0, -1.0).reshape(len(x), -1)
     said = np.unique(said, axis=1)
-    # None that says the same of all, nor one that is always right or wrong: line search would have no end.
+    # Line search would have no end with a learner that is always right or wrong, or gives all samples one label.
     return said[:, (np.abs(said.sum(0)) < len(x)) & (np.abs(y @ said) < len(x))], y
 
 
 def learners(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
-    """What random learners say, -1 or 1, and labels; learners whose largest margin is positive."""
+    """What random learners answer, -1 or 1, and labels; the largest margin of the learners is positive."""
     y = random.choice([-1.0, 1.0], size=config.samples)
     y[:2] = 1.0, -1.0
     said = np.where(random.random((config.samples, config.learners)) < config.right, y[:, None], -y[:, None])
@@ -71,7 +54,7 @@ def learners(random: np.random.Generator, config: Config) -> tuple[np.ndarray, n
 
 
 def promised(step: float, samples: int, rounds: int, largest: float) -> float:
-    """Of the largest margin: log L falls by at least step times margin - step/2 a round, from log n."""
+    """The certain share of the largest margin: log L begins at log n and falls by step (margin - step/2) a round."""
     return 1 - step / (2 * largest) - math.log(samples) / (step * rounds * largest)
 
 
@@ -81,7 +64,7 @@ def by_scikit(said: np.ndarray, y: np.ndarray, rounds: int) -> tuple[np.ndarray,
     from sklearn.ensemble import AdaBoostClassifier
 
     class Learner(ClassifierMixin, BaseEstimator):
-        """Chooses the column with the largest edge, or its opposite: the one weak learner of both programs."""
+        """The weak learner of both programs: it chooses the column with the largest edge, or its opposite."""
 
         def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: np.ndarray | None = None) -> "Learner":
             self.classes_ = np.unique(y)
@@ -101,14 +84,12 @@ def by_scikit(said: np.ndarray, y: np.ndarray, rounds: int) -> tuple[np.ndarray,
 @study("book/adaboost", section="8.3", title="AdaBoost is coordinate descent")
 def run(config: Config) -> xr.Dataset:
     r"""With weak learners for coordinates, AdaBoost is coordinate descent on the exponential loss with exact line
-    search: the learner with the largest edge $r$, by $\frac12\log\frac{1 + r}{1 - r}$. Steepest descent in $\ell_1$
-    with small steps reaches the largest $\ell_1$ margin; with exact line search steps do not get small, and it need
-    not.
+    search: it moves the weight of the learner with the largest edge $r$ by $\frac12\log\frac{1 + r}{1 - r}$. Steepest
+    descent in $\ell_1$ with small steps reaches the largest $\ell_1$ margin. Steps of exact line search do not get
+    small, and AdaBoost can miss this margin.
     """
-    if config.data == real.RANDOM:
-        said, y = learners(np.random.default_rng(config.seed), config)
-    else:
-        said, y = stumps(config)
+    drawn = config.data == real.RANDOM
+    said, y = learners(np.random.default_rng(config.seed), config) if drawn else stumps(config)
     Z = said * y[:, None]
     columns, alphas = by_scikit(said, y, config.rounds)
     ours = boost(Z, len(columns))
@@ -136,50 +117,40 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     ours, theirs = (data.sel(program=name) for name in ("ours", "scikit-learn"))
-    yield claim("rounds-which-scikit", "rounds in which scikit-learn takes another learner").count(
-        0, int((ours.column != theirs.column).sum())
-    )
-    yield claim("steps-half-scikit", "steps against half of scikit-learn's weights").zero(
-        np.abs(ours.weight - theirs.weight).max(), 1e-9, "rounding of weights that many rounds multiply"
+    others, apart = int((ours.column != theirs.column).sum()), np.abs(ours.weight - theirs.weight).max()
+    yield claim("learners", "rounds in which scikit-learn takes another learner").count(0, others)
+    yield claim("weights", "steps against half of scikit-learn's weights").zero(
+        apart, 1e-9, "rounding of weights that many rounds multiply"
     )
     Z, w, slopes = data.z.values, np.zeros(data.sizes["learner"]), []
     for j, step in list(zip(ours.column.values, ours.weight.values, strict=True))[:20]:
         w[j] += step
         slopes.append(abs(np.exp(-Z @ w) @ Z[:, j]) / np.exp(-Z @ w).sum())
-    yield claim("slope-log-l", "slope of log L along the learner after its step, twenty rounds").zero(
-        max(slopes), 1e-13, "line search"
-    )
-    yield claim("growth-log-l", "largest growth of log L in a round").at_most(
-        0.0, data.log_loss.diff("round").max(), "it descends"
-    )
-    largest = float(data.largest)
+    name = r"slope of $\log L$ along the learner after its step, twenty rounds"
+    yield claim("line-search", name).zero(max(slopes), 1e-13, "line search")
+    growth, largest, eight = data.log_loss.diff("round").max(), float(data.largest), float(data.fine_largest)
+    yield claim("descent", r"largest growth of $\log L$ in a round").at_most(0.0, growth, "it descends")
+    why = r"1 less half a step over the margin, less $\log n$ over the path, with $n$ samples"
     for step in STEPS:
-        found = data.small.sel(step=step)[-1] / largest
-        yield claim(f"steps-{step:g}-margin-end", f"steps of {step:g}: margin at the end over the largest").at_least(
-            promised(step, config.samples, config.path, largest),
-            found,
-            "1 - step/2 margin, less the logarithm of the samples over the path",
+        found, bound = data.small.sel(step=step)[-1] / largest, promised(step, config.samples, config.path, largest)
+        steps = f"steps of {step:g}"
+        yield claim(f"small-{step:g}", f"{steps}: margin at the end over the largest").at_least(bound, found, why)
+        yield claim(f"largest-{step:g}", f"{steps}: this margin over the largest, as a bound").at_most(
+            1.0, found, "no margin is larger", slack=1e-10
         )
-        yield claim(f"steps-{step:g}-same", f"steps of {step:g}: the same").at_most(
-            1.0, found, "none is larger", slack=1e-10
-        )
-    yield claim("eight-samples-small", "eight samples, small steps: margin over the largest").at_least(
-        promised(STEPS[-1], 8, config.path, float(data.fine_largest)),
-        float(data.fine[-1] / data.fine_largest),
-        "the same bound",
+    found, bound = float(data.fine[-1] / eight), promised(STEPS[-1], 8, config.path, eight)
+    yield claim("eight-small", "eight samples, small steps: margin over the largest").at_least(
+        bound, found, "the bound for small steps"
     )
-    yield claim(
-        "eight-samples-exact", "eight samples, exact line search: margin over the largest after 2,000 rounds"
-    ).at_most(
-        0.95, float(data.turned[-1] / data.fine_largest), "it takes turns for ever", note="largest 3/8 and reached 1/3"
+    name = "eight samples, exact line search: margin over the largest after 2,000 rounds"
+    yield claim("eight-exact", name).at_most(
+        0.95, float(data.turned[-1] / eight), "it cycles for ever", note="the largest is 3/8, and it reaches 1/3"
     )
-    yield claim("eight-samples-exact-line", "eight samples, exact line search: margin").equal(
+    yield claim("eight-margin", "eight samples, exact line search: margin").equal(
         1 / 3, data.turned[-1], 1e-3, "its cycle of three"
     )
-    turns = data.taken.values
-    yield claim("eight-samples-learners", "eight samples: learners that still take turns").count(
-        3, len(np.unique(turns)), "a cycle of three"
-    )
+    turns = len(np.unique(data.taken.values))
+    yield claim("eight-cycle", "eight samples: learners that still take turns").count(3, turns, "a cycle of three")
 
 
 @run.figure
@@ -187,26 +158,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10.5, 4.2), 2)
     for i, step in enumerate(STEPS):
         left.plot(data["at"], data.small.sel(step=step), color=f"C{i}", label=f"steps of {step:g}")
-    left.plot(np.arange(1, data.sizes["round"] + 1), data.margin, color="C3", label="AdaBoost")
-    sheet.mark(left, y=float(data.largest), label=r"largest $\ell_1$ margin")
-    sheet.label(
-        left,
-        f"{data.sizes['learner']} learners, {config.samples} samples",
-        "round",
-        "margin",
-        "lower right",
-        xscale="log",
-        ylim=(-float(data.largest), 1.2 * float(data.largest)),
-    )
     right.plot(np.arange(1, data.sizes["rounds"] + 1), data.turned, color="C3", label="AdaBoost")
+    left.plot(np.arange(1, data.sizes["round"] + 1), data.margin, color="C3", label="AdaBoost")
     right.plot(data["at"], data.fine, color="C2", label=f"steps of {STEPS[-1]:g}")
-    sheet.mark(right, y=float(data.fine_largest), label=r"largest $\ell_1$ margin")
-    sheet.label(
-        right,
-        "Eight samples on which it takes turns",
-        "round",
-        "margin",
-        "lower right",
-        xscale="log",
-        ylim=(-0.05, 0.42),
-    )
+    first, largest = f"{data.sizes['learner']} learners, {config.samples} samples", float(data.largest)
+    for axes, title, most, limits in (
+        (left, first, largest, (-largest, 1.2 * largest)),
+        (right, "Eight samples on which AdaBoost cycles", float(data.fine_largest), (-0.05, 0.42)),
+    ):
+        sheet.mark(axes, y=most, label=r"largest $\ell_1$ margin")
+        sheet.label(axes, title, "round", "margin", "lower right", xscale="log", ylim=limits)

@@ -11,7 +11,7 @@ from secant.theory.bias.margins import dual, max_margin, norm_of
 
 NORMS = (1.0, 1.5, 2.0, 4.0, math.inf)
 SCALES = (0.01, 1.0, 10.0, 1_000.0)
-"""Of random weights: all samples count alike at the first, one alone at the last."""
+"""Scales of random weights: all samples count alike at the first scale, one alone counts at the last."""
 
 
 class Config(real.Chosen):
@@ -32,8 +32,8 @@ def label(norm: float) -> str:
 @study("book/prop-8.3.3", section="8.3", title="The gradient dominates the loss")
 def run(config: Config) -> xr.Dataset:
     r"""For the exponential loss of data with margin $\gamma$ in a norm, $\|\nabla L(w)\|_* \ge \gamma L(w)$ at every
-    $w$. The constant is the largest: $\nabla L/L$ is a sum of samples with weights of sum 1, and $\gamma$ is the least
-    dual norm of all of them, which steepest descent approaches.
+    $w$. No larger constant would do: $\nabla L/L$ is a sum of samples with weights of sum 1. The margin $\gamma$ is the
+    least dual norm of all such sums, and steepest descent approaches it.
     """
     random = np.random.default_rng(config.seed)
     Z = separable.chosen(config, random).z
@@ -41,6 +41,8 @@ def run(config: Config) -> xr.Dataset:
     w = random.normal(size=(len(SCALES), config.draws, config.dim)) * np.array(SCALES)[:, None, None]
     mean = separable.weights(w @ Z.T) @ Z
     ratio = [np.apply_along_axis(norm_of, -1, mean, dual(p)) / one.margin for p, one in zip(NORMS, best, strict=True)]
+    least = [norm_of(one.multipliers @ Z, dual(p)) / one.multipliers.sum() for p, one in zip(NORMS, best, strict=True)]
+    attained = [size / one.margin for size, one in zip(least, best, strict=True)]
     size = [max(norm_of(z, dual(p)) for z in Z) for p in NORMS]
     path = separable.descend(
         Z, NORMS, random.normal(size=config.dim), config.steps, [1 / B**2 for B in size], [math.inf] * len(NORMS)
@@ -49,13 +51,7 @@ def run(config: Config) -> xr.Dataset:
         {
             "ratio": (("norm", "scale", "draw"), np.stack(ratio)),
             "path": (("norm", "step"), path.slope / np.array([one.margin for one in best])[:, None]),
-            "attained": (
-                "norm",
-                [
-                    norm_of(one.multipliers @ Z, dual(p)) / one.multipliers.sum() / one.margin
-                    for p, one in zip(NORMS, best, strict=True)
-                ],
-            ),
+            "attained": ("norm", attained),
             "margin": ("norm", [one.margin for one in best]),
         },
         coords={"norm": [label(p) for p in NORMS], "scale": list(SCALES), "step": np.arange(config.steps + 1)},
@@ -64,55 +60,34 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
+    ratio, many = r"$\|\nabla L\|_*/(\gamma L)$", config.draws * len(SCALES)
     for name in data.norm.values:
         one = data.sel(norm=name)
-        yield claim(
-            f"{name}-grad-l-gamma-{config.draws * len(SCALES):,}",
-            f"{name}: |grad L|*/(gamma L), least of {config.draws * len(SCALES):,} random weights",
-        ).at_least(1.0, one.ratio.min(), "an inequality, to rounding", slack=1e-10)
-        yield claim(f"{name}-same-along-descent", f"{name}: the same along descent").at_least(
-            1.0, one.path.min(), "the same", slack=1e-10
+        yield claim(f"random-{name}", f"{name}: {ratio}, least of {many:,} random weights").at_least(
+            1.0, one.ratio.min(), "an inequality, to rounding", slack=1e-10
         )
-        yield claim(f"{name}-same-samples-weighed", f"{name}: the same for samples weighed by the multipliers").equal(
+        yield claim(f"descent-{name}", f"{name}: {ratio}, least along descent").at_least(
+            1.0, one.path.min(), "an inequality, to rounding", slack=1e-10
+        )
+        yield claim(f"multipliers-{name}", f"{name}: {ratio} for samples weighed by the multipliers").equal(
             1.0, one.attained, 1e-8, "a solver's rounding", note="no constant above the margin would do"
         )
-        yield claim(f"{name}-least-along-descent", f"{name}: its least along descent").at_most(
-            1.05,
-            one.path.min(),
-            "it comes down to one; named beforehand",
-            note="coordinates and signs take turns: not every step is near",
+        why, note = "it comes down to 1; named beforehand", "coordinates and signs take turns: not every step is near"
+        yield claim(f"approach-{name}", f"{name}: {ratio}, how near its least along descent comes to 1").at_most(
+            1.05, one.path.min(), why, note=note
         )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10.5, 4.2), 2)
-    places = np.arange(len(SCALES))
+    places, dots = np.arange(len(SCALES)), {"fmt": "o", "ms": 4, "capsize": 2}
     for i, name in enumerate(data.norm.values):
-        values = data.ratio.sel(norm=name)
-        low, middle, high = (values.quantile(q, "draw") for q in (0.0, 0.5, 1.0))
-        left.errorbar(
-            places + 0.12 * (i - 2),
-            middle,
-            [middle - low, high - middle],
-            fmt="o",
-            ms=4,
-            capsize=2,
-            color=f"C{i}",
-            label=name,
-        )
-        right.plot(data.step[1:], (data.path.sel(norm=name) - 1)[1:], color=f"C{i}", label=name)
+        low, middle, high = (data.ratio.sel(norm=name).quantile(q, "draw") for q in (0.0, 0.5, 1.0))
+        bars = [middle - low, high - middle]
+        left.errorbar(places + 0.12 * (i - 2), middle, bars, color=f"C{i}", label=name, **dots)
+        right.loglog(data.step[1:], (data.path.sel(norm=name) - 1)[1:], color=f"C{i}", label=name)
+    left.set(yscale="log", xticks=places, xticklabels=[f"{scale:g}" for scale in SCALES])
     sheet.mark(left, y=1.0, label="the bound")
-    sheet.label(
-        left,
-        "Random weights",
-        "their scale",
-        r"$\|\nabla L\|_*/(\gamma L)$",
-        "upper left",
-        yscale="log",
-        xticks=places,
-        xticklabels=[f"{scale:g}" for scale in SCALES],
-    )
-    sheet.label(
-        right, "Along steepest descent", "step", r"$\|\nabla L\|_*/(\gamma L) - 1$", "best", xscale="log", yscale="log"
-    )
+    sheet.label(left, "Random weights", "their scale", r"$\|\nabla L\|_*/(\gamma L)$", "upper left")
+    sheet.label(right, "Along steepest descent", "step", r"$\|\nabla L\|_*/(\gamma L) - 1$", "best")

@@ -22,10 +22,10 @@ class Config(real.Chosen):
 
 @study("book/prop-8.3.4", section="8.3", title="The loss goes to zero and the path is infinite")
 def run(config: Config) -> xr.Dataset:
-    r"""For steepest descent with $\eta \le 1/(B^2L(w_0))$ on the exponential loss of separable data: $L(w_t)$ never
-    grows and goes to zero; $\sum_t\|\nabla L(w_t)\|_*^2 < \infty$; but $\sum_t\|\nabla L(w_t)\|_* = \infty$. The sum of
-    squares is at most $2L(w_0)/\eta$, the loss at most $2/(\eta\gamma^2t)$, and the sum of lengths grows at least as
-    the logarithm of the loss over the largest sample.
+    r"""Under steepest descent with $\eta \le 1/(B^2L(w_0))$ on the exponential loss of separable data, $L(w_t)$ never
+    grows and goes to zero. The sum $\sum_t\|\nabla L(w_t)\|_*^2$ is finite, but $\sum_t\|\nabla L(w_t)\|_* = \infty$.
+    The sum of squares is at most $2L(w_0)/\eta$, and the loss at most $2/(\eta\gamma^2t)$. The sum of lengths grows at
+    least as the logarithm of the loss over the largest sample.
     """
     random = np.random.default_rng(config.seed)
     Z = separable.chosen(config, random).z
@@ -51,66 +51,54 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     first = np.exp(data.log_loss.isel(step=0))
     gradient = np.exp(data.log_loss) * data.slope
+    half, t, late = config.steps // 2, np.arange(1, config.steps + 1), math.log(config.steps)
     for name in data.norm.values:
         one = data.sel(norm=name)
         lr, gamma, start, g = float(one.lr), float(one.margin), float(first.sel(norm=name)), gradient.sel(norm=name)
-        yield claim(f"{name}-growth-log-l", f"{name}: largest growth of log L in a step").at_most(
-            0.0, one.log_loss.diff("step").max(), "it never grows"
+        rise = one.log_loss.diff("step").max()
+        yield claim(f"descent-{name}", rf"{name}: largest growth of $\log L$ in a step").at_most(
+            0.0, rise, "it never grows"
         )
-        yield claim(f"{name}-sum-squared-gradients", f"{name}: sum of squared gradients over 2 L(w_0)/eta").at_most(
-            1.0, (g**2).sum() * lr / (2 * start), "by the descent of each step"
+        squares = (g**2).sum() * lr / (2 * start)
+        yield claim(f"squares-{name}", rf"{name}: sum of squared gradients over $2L(w_0)/\eta$").at_most(
+            1.0, squares, "by the descent of each step"
         )
-        yield claim(f"{name}-same", f"{name}: the same").at_least(
-            0.25,
-            (g**2).sum() * lr / (2 * start),
-            "a step descends by at most 3/2 of eta times the squared gradient, and the loss is nearly gone",
-        )
-        t = np.arange(1, config.steps + 1)
-        yield claim(f"{name}-l-w-t", f"{name}: largest L(w_t) over 2/(eta gamma^2 t)").at_most(
+        why = r"a step descends by at most $\frac32\eta$ times the squared gradient, and the loss is nearly gone"
+        yield claim(f"squares-least-{name}", f"{name}: the same sum, bounded from below").at_least(0.25, squares, why)
+        yield claim(f"loss-{name}", rf"{name}: largest $L(w_t)$ over $2/(\eta\gamma^2t)$").at_most(
             1.0,
             (np.exp(one.log_loss.values[1:]) * t).max() * lr * gamma**2 / 2,
-            "by the descent of each step, and gamma L",
+            r"by the descent of each step, and a gradient of at least $\gamma L$",
         )
         # log L falls by at most B |w_{t+1} - w_t|, which is eta |grad L|*.
-        fall = float(one.log_loss[0] - one.log_loss[-1])
-        yield claim(f"{name}-sum-gradients-log", f"{name}: sum of gradients over log(L(w_0)/L(w_t))/(B eta)").at_least(
-            1.0,
-            g[:-1].sum() * lr * float(one["size"]) / fall,
-            "by the largest sample",
-            note="which grows without end as the loss goes to zero",
+        fall, note = float(one.log_loss[0] - one.log_loss[-1]), "it grows without end as the loss goes to zero"
+        yield claim(f"sum-{name}", rf"{name}: sum of gradients over $\log(L(w_0)/L(w_t))/(B\eta)$").at_least(
+            1.0, g[:-1].sum() * lr * float(one["size"]) / fall, "by the largest sample", note=note
         )
-        half = config.steps // 2
         growth = float(g[half:-1].sum()) * lr * gamma / math.log(config.steps / half)
         yield claim(
-            f"{name}-growth-eta-gamma", f"{name}: growth of eta gamma times the sum of gradients with log t"
-        ).equal(1.0, growth, 4 / math.log(config.steps), "corrections of a few over log t")
-        exponent = float(one.log_loss[-1] - one.log_loss[half]) / math.log(config.steps / half)
-        yield claim(f"{name}-power-t-loss", f"{name}: power of t in the loss").equal(
-            -1.0, exponent, 2 / math.log(config.steps), "the same"
+            f"growth-{name}", rf"{name}: growth of $\eta\gamma$ times the sum of gradients with $\log t$"
+        ).equal(1.0, growth, 4 / late, r"corrections of a few over $\log t$")
+        power = float(one.log_loss[-1] - one.log_loss[half]) / math.log(config.steps / half)
+        yield claim(f"power-{name}", f"{name}: power of $t$ in the loss").equal(
+            -1.0, power, 2 / late, r"corrections of a few over $\log t$"
         )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    panels = sheet.panels(figure, (13, 4.2), 3)
+    loss, squares, sums = sheet.panels(figure, (13, 4.2), 3)
     gradient, t = np.exp(data.log_loss) * data.slope, data.step[1:]
     for i, name in enumerate(data.norm.values):
-        g, one = gradient.sel(norm=name), data.sel(norm=name)
-        panels[0].plot(t, np.exp(one.log_loss)[1:], color=f"C{i}", label=name)
-        sheet.guide(
-            panels[0], t, 2 / (float(one.lr) * float(one.margin) ** 2 * t), "bounds" if i == 0 else None, color=f"C{i}"
-        )
-        panels[1].plot(t, np.cumsum(g**2)[1:] * float(one.lr) / (2 * float(np.exp(one.log_loss[0]))), color=f"C{i}")
-        panels[2].plot(t, np.cumsum(g)[1:] * float(one.lr) * float(one.margin), color=f"C{i}")
-    sheet.mark(panels[1], y=1.0, label="bound")
-    sheet.guide(panels[2], t, np.log(t), r"$\log t$")
-    sheet.label(panels[0], "The loss", "step", "$L$", "lower left", xscale="log", yscale="log")
-    sheet.label(
-        panels[1],
-        "Squared gradients have a sum",
-        "step",
-        r"$\eta\sum\|\nabla L\|_*^2/2L(w_0)$",
-        "lower right",
-        xscale="log",
-    )
-    sheet.label(panels[2], "Gradients have none", "step", r"$\eta\gamma\sum\|\nabla L\|_*$", "upper left", xscale="log")
+        g, one, look = gradient.sel(norm=name), data.sel(norm=name), {"color": f"C{i}"}
+        lr, gamma, start = float(one.lr), float(one.margin), float(np.exp(one.log_loss[0]))
+        loss.loglog(t, np.exp(one.log_loss)[1:], label=name, **look)
+        sheet.guide(loss, t, 2 / (lr * gamma**2 * t), "bounds" if i == 0 else None, **look)
+        squares.semilogx(t, np.cumsum(g**2)[1:] * lr / (2 * start), **look)
+        sums.semilogx(t, np.cumsum(g)[1:] * lr * gamma, **look)
+    sheet.mark(squares, y=1.0, label="bound")
+    sheet.guide(sums, t, np.log(t), r"$\log t$")
+    sheet.label(loss, "The loss", "step", "$L$", "lower left")
+    ratio = r"$\eta\sum\|\nabla L\|_*^2/2L(w_0)$"
+    sheet.label(squares, "Squared gradients have a sum", "step", ratio, "lower right")
+    sheet.label(sums, "Gradients have none", "step", r"$\eta\gamma\sum\|\nabla L\|_*$", "upper left")

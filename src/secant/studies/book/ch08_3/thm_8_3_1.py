@@ -22,7 +22,7 @@ class Config(real.Chosen):
 
 
 def printed_loss(Z: np.ndarray, steps: int) -> np.ndarray:
-    """Margins after descent on the loss as it is printed in chapter 1, the logistic function of the margin."""
+    """Margins after descent on the loss that chapter 1 prints, the logistic function of the margin."""
     w = np.zeros(Z.shape[1])
     for _ in range(steps):
         s = 1 / (1 + np.exp(-np.clip(Z @ w, -500, 500)))
@@ -34,9 +34,9 @@ def printed_loss(Z: np.ndarray, steps: int) -> np.ndarray:
 def run(config: Config) -> xr.Dataset:
     r"""On separable data gradient descent on $L(w) = \sum_ie^{-y_iw\cdot x_i}$, from any start and with any step sizes
     that bring the loss to zero, has the limit direction $\lim w_t/\|w_t\| = \hat w/\|\hat w\|$, where
-    $\hat w = \operatorname{argmin}\|w\|^2$ with $y_iw\cdot x_i \ge 1$: that of the support vector machine. So does the
-    logistic loss. With steps $\eta/L$ the norm grows as $t$ and the direction is reached as $1/t$, with fixed steps as
-    $1/\log t$.
+    $\hat w = \operatorname{argmin}\|w\|^2$ with $y_iw\cdot x_i \ge 1$ are the weights of the support vector machine.
+    The logistic loss leads to the same direction. With steps $\eta/L$ the norm grows as $t$, and the distance from the
+    limit direction falls as $1/t$; with fixed steps it falls as $1/\log t$.
     """
     random = np.random.default_rng(config.seed)
     data = separable.chosen(config, random)
@@ -44,11 +44,11 @@ def run(config: Config) -> xr.Dataset:
     found = max_margin(Z)
     best, top = found.w * found.margin, float((Z**2).sum(1).max())
     kept = np.unique(np.geomspace(1, config.steps, 60).astype(int))
-    # Runs: steps 1/(B^2 L) and fixed, each from several starts and on both losses; all at once.
+    # All runs at once: steps 1/(B^2 L) and fixed steps, each from several starts and on both losses.
     start = np.concatenate([np.zeros((1, config.dim)), random.normal(size=(STARTS - 1, config.dim))])
     W = np.tile(start, (4, 1)).reshape(2, 2, STARTS, config.dim)
     first = separable.log_loss(start @ Z.T)
-    # Fixed steps 1/(B^2 L(w_0)), and for the logistic loss 1/(B^2 n): both losses then fall in every step.
+    # Fixed steps are 1/(B^2 L(w_0)), and 1/(B^2 n) for the logistic loss: both losses then fall in every step.
     fixed = np.stack([first, np.full(STARTS, np.log(config.samples))])
     apart, logs, ratio = [], [], []
     for t in range(config.steps + 1):
@@ -58,19 +58,20 @@ def run(config: Config) -> xr.Dataset:
             logs.append(log)
             ratio.append(m.min(-1) / np.linalg.norm(W, axis=-1) / found.margin)
             apart.append(np.linalg.norm(W / np.linalg.norm(W, axis=-1, keepdims=True) - best, axis=-1))
-        # -log of minus the derivative of each loss, less the logarithm of the loss where the step is over it.
+        # -log of minus the derivative of each loss, less the logarithm of the loss where steps are divided by it.
         slope = np.stack([m[:, 0], np.logaddexp(0, m[:, 1])], 1)
         over = np.stack([log[0], fixed])
         W = W + np.exp(-slope - over[..., None]) @ Z / top
     last = separable.weights(W[0, 0] @ Z.T)
+    runs = "at", "steps", "loss", "start"
     return xr.Dataset(
         {
             "x": (("sample", "feature"), data.x),
             "y": ("sample", data.y),
-            "apart": (("at", "steps", "loss", "start"), np.stack(apart)),
+            "apart": (runs, np.stack(apart)),
             "first": ("start", first),
-            "ratio": (("at", "steps", "loss", "start"), np.stack(ratio)),
-            "log_loss": (("at", "steps", "loss", "start"), np.stack(logs)),
+            "ratio": (runs, np.stack(ratio)),
+            "log_loss": (runs, np.stack(logs)),
             "weights": (("start", "sample"), last),
             "multipliers": ("sample", found.multipliers * found.margin**2),
             "best": ("feature", best),
@@ -86,59 +87,39 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     Z = data.x.values * data.y.values[:, None]
-    yield claim("margin-distance-own", "largest margin: distance from its own bound, relative").zero(
-        data.residual, 1e-9, "rounding"
-    )
-    error, norm = data.apart, 1 / float(data.margin)
-    spare = np.log(config.samples) + 2 * config.dim
+    yield claim("solver", "largest margin: distance from its own bound, relative").zero(data.residual, 1e-9, "rounding")
+    error, gamma, top = data.apart, float(data.margin), float((Z**2).sum(1).max())
+    # |w_t| is at least its margin, and a step adds gamma^2/B^2 to that. What is not along the direction stays bounded.
+    spare, scale = np.log(config.samples) + 2 * config.dim, top * (1 / gamma) ** 2 / config.steps
     for loss in LOSSES:
-        ended = error.sel(loss=loss, steps="over the loss").isel(at=-1)
-        # |w_t| is at least its margin, of which a step adds gamma/B^2 times gamma; what is not along it stays bounded.
-        scale = float((Z**2).sum(1).max()) * norm**2 / config.steps
-        yield claim(
-            f"{loss}-loss-steps-loss",
-            f"{loss} loss, steps over the loss: distance of the direction at the end, all starts",
-        ).at_most(
-            min(2.0, spare * scale), ended.max(), "bounded over a norm that grows by at least the squared margin a step"
+        path, words = error.sel(loss=loss, steps="over the loss"), f"{loss} loss, steps over the loss"
+        ended, early = path.isel(at=-1), path.sel(at=config.steps // 10, method="nearest")
+        why = "bounded, over a norm that grows by at least the squared margin a step"
+        yield claim(f"direction-{loss}", f"{words}: distance of the direction at the end, all starts").at_most(
+            min(2.0, spare * scale), ended.max(), why
         )
-        early = error.sel(loss=loss, steps="over the loss").sel(at=config.steps // 10, method="nearest")
         yield claim(
-            f"{loss}-loss-steps-loss-same",
-            f"{loss} loss, steps over the loss: the same over that at a tenth of the steps",
+            f"fall-{loss}", f"{words}: distance of the direction at the end over that at a tenth of the steps"
         ).at_most(1.0, (ended / early).max(), "it falls")
         # w.v = sum of multipliers times margins, v the best direction.
-        yield claim(
-            f"{loss}-loss-margin-less",
-            f"{loss} loss: margin over the largest, less the cosine with the best direction, all steps and starts",
-        ).at_most(
-            0.0, (data.ratio - (1 - error**2 / 2)).sel(loss=loss).max(), "an inequality, to rounding", slack=1e-12
-        )
-    top = float((Z**2).sum(1).max())
-    loss = data.log_loss.sel(loss="exponential", steps="fixed").isel(at=-1)
+        beyond = (data.ratio - (1 - error**2 / 2)).sel(loss=loss).max()
+        name = f"{loss} loss: margin over the largest, less the cosine with the best direction, all steps and starts"
+        yield claim(f"margin-{loss}", name).at_most(0.0, beyond, "an inequality, to rounding", slack=1e-12)
+    fixed = np.exp(data.log_loss.sel(loss="exponential", steps="fixed").isel(at=-1) - data["first"])
     # 1/L grows by at least eta gamma^2/2 in a step.
-    yield claim(
-        "exponential-loss-fixed", "exponential loss, fixed steps: loss after t steps times t eta gamma^2/2"
-    ).at_most(
-        1.0,
-        (np.exp(loss - data["first"]) * config.steps * float(data.margin) ** 2 / (2 * top)).max(),
-        "by the descent of a step",
+    yield claim("fixed", r"exponential loss, fixed steps: loss after $t$ steps times $t\,\eta\gamma^2/2$").at_most(
+        1.0, (fixed * config.steps * gamma**2 / (2 * top)).max(), "by the descent of a step"
     )
-    yield claim(
-        "samples-their-loss", "samples by their loss against the multipliers of the largest margin, all starts"
-    ).zero(
-        np.abs(data.weights - data.multipliers).max(),
-        min(1.0, 4 * spare * scale),
-        "what is left of the direction, to first order",
+    why = "what is left of the direction, to first order"
+    yield claim("multipliers", "samples by their loss against the multipliers of the largest margin, all starts").zero(
+        np.abs(data.weights - data.multipliers).max(), min(1.0, 4 * spare * scale), why
     )
     right = float(((data.w.sel(steps="fixed", loss="logistic").values @ Z.T) > 0).mean())
-    yield claim("share-samples-descent", "share of samples that descent on the logistic loss classifies").erratum(
-        (r"\ell = 1/(1 + e^{-yh(x)})", float((data.wrong > 0).mean())),
-        (r"\ell = \log(1 + e^{-yh(x)})", 1.0),
-        right,
-        0.0,
-        "separable data, all of it",
-        where="chapter 1, logistic loss",
-        note="printed is the logistic function of the margin, large where a sample is right: descent turns away",
+    printed = r"\ell = 1/(1 + e^{-yh(x)})", float((data.wrong > 0).mean())
+    corrected, where = (r"\ell = \log(1 + e^{-yh(x)})", 1.0), "chapter 1, logistic loss"
+    note = "the print has the logistic function of the margin, large where a sample is right: descent turns away"
+    yield claim("logistic", "share of samples that descent on the logistic loss classifies").erratum(
+        printed, corrected, right, 0.0, "separable data, all of it", where=where, note=note
     )
 
 
@@ -147,44 +128,18 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10.5, 4.2), 2)
     for i, kind in enumerate(data.steps.values):
         for j, loss in enumerate(LOSSES):
-            lines = data.apart.sel(steps=kind, loss=loss)
-            for k in range(STARTS):
-                left.plot(
-                    data["at"],
-                    lines.isel(start=k),
-                    color=f"C{2 * i + j}",
-                    lw=1.4,
-                    alpha=0.8,
-                    label=f"{loss}, steps {kind}" if k == 0 else None,
-                )
+            look = {"color": f"C{2 * i + j}", "lw": 1.4, "alpha": 0.8}
+            lines = data.apart.sel(steps=kind, loss=loss).transpose("start", "at")
+            for k, line in enumerate(lines):
+                left.loglog(data["at"], line, label=None if k else f"{loss}, steps {kind}", **look)
     last = float(data.apart.sel(steps="over the loss", loss="exponential").isel(at=-1, start=0))
     sheet.guide(left, data["at"][30:], last * config.steps / data["at"][30:], "$1/t$")
-    sheet.label(
-        left,
-        "To the largest margin, from three starts",
-        "step",
-        r"$|w_t/|w_t| - \hat w/|\hat w||$",
-        "lower left",
-        xscale="log",
-        yscale="log",
-    )
-    order = np.argsort(-data.multipliers.values)
+    distance = r"$|w_t/|w_t| - \hat w/|\hat w||$"
+    sheet.label(left, "To the largest margin, from three starts", "step", distance, "lower left")
+    order, places = np.argsort(-data.multipliers.values), np.arange(1, config.samples + 1)
     for k in range(STARTS):
-        right.plot(
-            np.arange(1, config.samples + 1),
-            data.weights.isel(start=k)[order],
-            "o",
-            ms=4 + 2 * k,
-            mfc="none",
-            color=f"C{k}",
-            label=f"by their loss, start {k + 1}",
-        )
-    right.vlines(
-        np.arange(1, config.samples + 1),
-        0,
-        data.multipliers[order],
-        color=sheet.ink(),
-        lw=1.2,
-        label=r"multipliers $\gamma^2a_i$",
-    )
+        look = {"ms": 4 + 2 * k, "mfc": "none", "color": f"C{k}", "label": f"by their loss, start {k + 1}"}
+        right.plot(places, data.weights.isel(start=k)[order], "o", **look)
+    look = {"color": sheet.ink(), "lw": 1.2, "label": r"multipliers $\gamma^2a_i$"}
+    right.vlines(places, 0, data.multipliers[order], **look)
     sheet.label(right, "Who carries the gradient in the end", "sample", "weight", "upper right")

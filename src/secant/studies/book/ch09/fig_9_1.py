@@ -10,7 +10,7 @@ from secant.studies.shared.first_layer import descend, limit_kernel, pairs, unit
 
 KINDS = ("original", "random", "worst case")
 SMALL = 1e-4
-"""Labels so small that no gate flips on the way, and the kernel stays what it is at the start."""
+"""Size of labels so small that no gate flips on the way: the kernel stays as it is at the start."""
 
 
 class Config(Seeded):
@@ -33,9 +33,9 @@ class Config(Seeded):
 def run(config: Config) -> xr.Dataset:
     r"""A wide layer of ReLU in front of fixed signs fits two classes of images by gradient descent. Along an
     eigenvector $v_i$ of the kernel $H^*$ the residual falls by $1 - \eta\lambda_i$ a step (equation 9.10). True labels
-    lie along the first eigenvectors and are fitted fastest; random labels lie along all of them alike; labels along the
-    last one are the worst case. The network follows the theory as long as its gates stay; where labels of full size
-    make many of them flip, it is slower.
+    lie along the first eigenvectors and are fitted fastest. Random labels lie along all eigenvectors alike. Labels
+    along the last eigenvector are the worst case. The network follows the theory as long as its gates stay. Where
+    labels of full size make many gates flip, it is slower.
     """
     n = config.samples
     rows: dict[str, list[np.ndarray]] = {"left": [], "theory": [], "values": [], "shares": []}
@@ -68,35 +68,35 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     n, top = config.samples, max(1, config.samples // 10)
     end = np.log(data.left.sel(size="full").isel(step=-1))
     for faster, slower in (("original", "random"), ("random", "worst case")):
-        yield claim(
-            f"{slower}-labels-logarithm-what-{faster}",
-            f"{slower} labels: logarithm of what is left of them over that of {faster} ones",
-        ).at_least(0.0, estimate(end.sel(labels=slower) - end.sel(labels=faster)), "they are fitted later")
+        name = f"{slower} labels: logarithm of what is left of them over what is left of {faster} ones"
+        yield claim(f"later-{slower}", name).at_least(
+            0.0, estimate(end.sel(labels=slower) - end.sel(labels=faster)), "they are fitted later"
+        )
     share = data.shares.isel(mode=slice(top)).sum("mode")
-    yield claim(
-        f"original-labels-share-{top}-{n}", f"original labels: share along the first {top} of {n} eigenvectors"
-    ).at_least(top / n, estimate(share.sel(labels="original")), "more than of random ones")
-    yield claim(
-        f"random-labels-share-{top}-{n}", f"random labels: share along the first {top} of {n} eigenvectors"
-    ).equal(top / n, estimate(share.sel(labels="random")), 0, "exact in the mean", qualitative=True)
-    yield claim("least-eigenvalue-kernel", "least eigenvalue of the kernel over its rounding").at_least(
+    yield claim("share-original", f"original labels: share along the first {top} of {n} eigenvectors").at_least(
+        top / n, estimate(share.sel(labels="original")), "more than random labels have"
+    )
+    yield claim("share-random", f"random labels: share along the first {top} of {n} eigenvectors").equal(
+        top / n, estimate(share.sel(labels="random")), 0, "exact in the mean", qualitative=True
+    )
+    yield claim("least-eigenvalue", "least eigenvalue of the kernel over its rounding").at_least(
         1.0, float((data["values"].isel(mode=-1) / data["values"].isel(mode=0)).min()) / (1e-15 * n), "it is positive"
     )
     apart = np.abs(data.left - data.theory).max("step")
     # Eigenvalues of so many random neurons are off by some sqrt(2/m), and a decay by at most 1/e of that.
-    near = 2 / math.sqrt(config.width)
+    near, why = 2 / math.sqrt(config.width), "the kernel's scatter over so many neurons"
     for kind in KINDS:
-        yield claim(f"{kind}-labels-small-distance", f"{kind} labels, small: largest distance from the theory").at_most(
-            near, estimate(apart.sel(labels=kind, size="small")), "the kernel's scatter over so many neurons"
+        yield claim(f"small-{kind}", f"{kind} labels, small: largest distance from the theory").at_most(
+            near, estimate(apart.sel(labels=kind, size="small")), why
         )
-    yield claim("original-labels-full", "original labels of full size: largest distance from the theory").at_most(
-        near, estimate(apart.sel(labels="original", size="full")), "the same: few gates flip"
+    yield claim("full-original", "original labels of full size: largest distance from the theory").at_most(
+        near, estimate(apart.sel(labels="original", size="full")), f"{why}: few gates flip"
     )
     for kind in KINDS[1:]:
         slower = (data.left.sel(size="full") - data.theory).sel(labels=kind).isel(step=-1)
-        yield claim(
-            f"{kind}-labels-full-size", f"{kind} labels of full size: what is left of them less the theory"
-        ).at_least(0.0, estimate(slower), "gates that flip slow the network down")
+        yield claim(f"full-{kind}", f"{kind} labels of full size: what is left of them less the theory").at_least(
+            0.0, estimate(slower), "gates that flip slow the network down"
+        )
 
 
 @run.figure

@@ -56,10 +56,11 @@ class Config(Seeded):
 
 @study("book/fig-9.2", section="9.3", title="A measure of complexity that follows the error")
 def run(config: Config) -> xr.Dataset:
-    r"""Of two classes of images a share of the labels is drawn at random. A wide layer of ReLU in front of fixed signs
-    is trained on them; the more labels are random, the larger are its mean distance from the true labels of new images,
-    their share with a wrong sign, and the measure $\sqrt{2\,y\cdot(H^*)^{-1}y\ \mathrm{tr}\,H^*}/n$ of equation (9.11),
-    which knows the training data alone and bounds the error.
+    r"""In two classes of images a share of the labels is drawn at random, and a wide layer of ReLU in front of fixed
+    signs learns them. Three numbers grow with the share of random labels: the mean distance of the outputs from the
+    true labels of new images, the share of new images with a wrong sign, and the measure
+    $\sqrt{2\,y\cdot(H^*)^{-1}y\ \mathrm{tr}\,H^*}/n$ of equation (9.11). The measure needs the training data alone, and
+    bounds the error.
     """
     found = {name: np.empty((len(config.panels), config.draws, len(config.fractions))) for name in RECORDED}
     for p, panel in enumerate(config.panels):
@@ -67,7 +68,7 @@ def run(config: Config) -> xr.Dataset:
             rng = np.random.default_rng((config.seed, draw, p))
             task = unit_task(panel, config.classes, config.samples, config.tests, config.seed + draw)
             kernel = limit_kernel(task.train.x)
-            # The same order of samples for all shares: a larger one has the random labels of a smaller one.
+            # All shares have one order of samples: a larger share contains the random labels of a smaller one.
             order, random = rng.permutation(config.samples), rng.choice([-1.0, 1.0], config.samples)
             counts = [round(fraction * config.samples) for fraction in config.fractions]
             place = np.argsort(order)
@@ -101,23 +102,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         one, title = data.sel(panel=panel), TITLES[panel]
         for name, words in SEEN.items():
             yield claim(
-                f"{title}-rank-correlation-measure-{words}",
+                f"order-{name}-{panel}",
                 f"{title}: rank correlation of the measure with the {words}, over shares of random labels",
             ).at_least(0.5, estimate(ranks(one.complexity, one[name])), "halfway to a common order")
         for name, words in {"complexity": "measure", **SEEN}.items():
             rise = one[name].isel(fraction=-1) - one[name].isel(fraction=0)
             yield claim(
-                f"{title}-rise-{words}-fewest-most", f"{title}: rise of the {words} from fewest to most random labels"
+                f"rise-{name}-{panel}", f"{title}: rise of the {words} from fewest to most random labels"
             ).at_least(0.0, estimate(rise), "it rises")
-        yield claim(
-            f"{title}-error-widest-network",
-            f"{title}: error of the widest network on true labels beyond the measure, largest",
-            given=config.fractions[0] == 0,
-            otherwise="no share is zero",
-        ).at_most(
-            slack,
-            (one.bounded - one.complexity).where(one.fraction == 0).max(),
-            f"the bound's own term for {config.samples} samples, with probability {1 - DELTA:g}",
+        sentence = f"{title}: error of the widest network on true labels beyond the measure, largest"
+        why = f"the bound's own term for {config.samples} samples, with probability {1 - DELTA:g}"
+        yield claim(f"bound-{panel}", sentence, given=config.fractions[0] == 0, otherwise="no share is zero").at_most(
+            slack, (one.bounded - one.complexity).where(one.fraction == 0).max(), why
         )
 
 

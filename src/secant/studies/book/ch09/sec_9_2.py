@@ -15,10 +15,10 @@ from secant.studies.shared.exponents import exponent
 from secant.theory.wide.concentration import entry_distance
 
 STEP = 0.25
-"""Of the integration in time, which is of fourth order; the kernel's eigenvalues are about 1."""
+"""Step of the integration in time. It is of fourth order, and the kernel's eigenvalues are about 1."""
 
 MANY = 1_000
-"""Further networks of the least width, at the start: sums of squares scatter far to one side."""
+"""Further networks of the least width, at the start: they are many because sums of squares scatter far to one side."""
 
 DELTA = 0.01
 """Chance with which a bound may be missed."""
@@ -29,20 +29,18 @@ class Config(Seeded):
         (64, 256, 1024), (64, 256, 1024, 4096), at_least=32, at_most=10**5, shortest=2, longest=8, ascending=True
     )
     samples: int = options.samples(8, at_least=2, at_most=30)
-    features: int = option(10, at_least=2, at_most=100, help="their dimension")
+    features: int = options.features(10, at_least=2, at_most=100)
     time: float = option(2.0, at_least=1, at_most=20, help="how long the gradient flow is followed")
     draws: int = options.draws(40, 100, at_least=4, at_most=1_000)
 
     def check(self) -> None:
         """Networks that a machine holds."""
-        fits_memory(
-            200.0 * (self.samples + self.features) * (max(self.widths) * self.draws + MANY * self.widths[0]),
-            "widths or draws",
-        )
+        neurons = max(self.widths) * self.draws + MANY * self.widths[0]
+        fits_memory(200.0 * (self.samples + self.features) * neurons, "widths or draws")
 
 
 def any_network(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of a deep network with biases: how its outputs move along the gradient flow, and what the kernel says."""
+    """How the outputs of a deep network with biases move along the gradient flow, and what the kernel predicts."""
     net = nets.mlp([6, 5], activation="tanh", bias=True)
     random = np.random.default_rng(seed)
     x, y = jnp.asarray(random.normal(size=(7, 3))), jnp.asarray(random.normal(size=7))
@@ -85,7 +83,7 @@ def products(slopes: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def linearised(kernel: np.ndarray, residual: np.ndarray, steps: int) -> np.ndarray:
-    """What is left of residuals under kernels that stay, by the same steps."""
+    """What is left of residuals under constant kernels, by the same steps."""
     z = kernel * STEP
     one = np.eye(z.shape[1])
     step = one - z @ (one - z @ (one / 2 - z @ (one / 6 - z / 24)))
@@ -93,7 +91,7 @@ def linearised(kernel: np.ndarray, residual: np.ndarray, steps: int) -> np.ndarr
 
 
 def both_on(x: np.ndarray) -> np.ndarray:
-    """How often a ReLU is on for both of two unit inputs: one less the angle over pi, halved."""
+    """How often a ReLU is on for both of two unit inputs: half of 1 less the angle over pi."""
     cosine = np.clip(x @ x.T, -1, 1)
     np.fill_diagonal(cosine, 1.0)
     return (np.pi - np.arccos(cosine)) / (2 * np.pi)
@@ -109,15 +107,12 @@ def run(config: Config) -> xr.Dataset:
     $H$ the products of their gradients. A layer $\frac1{\sqrt m}\sum_r a_r\sigma(w_r\cdot x)$ in front of fixed signs
     has $\|H(0) - H^*\| \le n\sqrt{(2/m)\log(2n^2/\delta)}$ with probability $1 - \delta$. No $w_r$ moves by more than
     $\frac1{\sqrt m}\int\sum_i|u_i - y_i|$, so that entries of $H$ move by order $m^{-1/2}$ at most. In fact they move
-    by $1/m$, for the signs $a_r$ cancel what is of first order.
+    by order $1/m$, because the signs $a_r$ cancel the first order.
     """
     rng = np.random.default_rng(config.seed)
     x = rng.normal(size=(config.samples, config.features))
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    y = rng.choice([-1.0, 1.0], config.samples)
-    limit = x @ x.T * both_on(x)
-    steps = round(config.time / STEP)
-    rows = []
+    x, y = x / np.linalg.norm(x, axis=1, keepdims=True), rng.choice([-1.0, 1.0], config.samples)
+    limit, steps, rows = x @ x.T * both_on(x), round(config.time / STEP), []
     for m in config.widths:
         w, a = rng.normal(size=(config.draws, m, config.features)), rng.choice([-1.0, 1.0], (config.draws, m))
         apart = products((w @ x.T > 0).astype(float), x) - limit
@@ -153,61 +148,43 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    n = config.samples
-    yield claim("lemma-9.1.1-deep", "lemma 9.1.1, a deep network: motion of the outputs against the kernel").zero(
-        np.abs(data.moved - data.by_kernel).max() / np.abs(data.moved).max(), 1e-12, "rounding"
-    )
+    n, least = config.samples, config.widths[0]
+    left, name = np.abs(data.moved - data.by_kernel).max() / np.abs(data.moved).max(), "lemma 9.1.1, a deep network"
+    yield claim("9.1.1", f"{name}: motion of the outputs against the kernel").zero(left, 1e-12, "rounding")
     # An entry is a mean of m coins, times a product of inputs.
     x, both = data.x.values, both_on(data.x.values)
     scatter = ((x @ x.T) ** 2 * both * (1 - both)).sum()
     yield claim(
-        f"width-{config.widths[0]}-mean-squared",
-        f"width {config.widths[0]}: mean squared distance of H(0) from its limit, times the width",
-    ).equal(scatter, estimate(data.square * config.widths[0]), 0, "exact in the mean")
-    yield claim("lemma-9.2.2-distance", "lemma 9.2.2: distance of H(0) from its limit, exponent of the width").equal(
-        -0.5, exponent(data.apart), 1 / config.widths[0], "the next order, at the least width"
+        "start-square", f"width {least}: mean squared distance of $H(0)$ from its limit, times the width"
+    ).equal(scatter, estimate(data.square * least), 0, "exact in the mean")
+    yield claim("9.2.2-exponent", "lemma 9.2.2: distance of $H(0)$ from its limit, exponent of the width").equal(
+        -0.5, exponent(data.apart), 1 / least, "the next order, at the least width"
     )
     entry = np.asarray(entry_distance(data.width.values[:, None], n, DELTA))
-    yield claim(
-        "lemma-9.2.2-distance-h", "lemma 9.2.2: distance of H(0) from its limit over the bound, largest"
-    ).at_most(1.0, (data.apart / (n * entry)).max(), f"with probability {1 - DELTA:g} each")
-    yield claim(
-        "lemma-9.2.2-distance-entry",
-        "lemma 9.2.2: largest distance of an entry, over that of the norm that is to be shown",
-    ).erratum(
-        (r"\epsilon/n^2", 1 / n**2),
-        (r"\epsilon/n", 1 / n),
-        (data.entry / (n * entry)).max(),
-        0,
-        "an inequality",
-        relation="at most",
-        where="proof of lemma 9.2.2",
-        note="so many neurons bring all entries within epsilon over n, which is enough for the norm",
+    yield claim("9.2.2-bound", "lemma 9.2.2: distance of $H(0)$ from its limit over the bound, largest").at_most(
+        1.0, (data.apart / (n * entry)).max(), f"with probability {1 - DELTA:g} each"
     )
-    yield claim("lemma-9.2.3-motion", "lemma 9.2.3: motion of a neuron over its bound, largest").at_most(
-        1.0, (data.largest / data.allowed).max(), "|sigma'| is at most 1"
+    name = "lemma 9.2.2: largest distance of an entry, over the distance of the norm that is to be shown"
+    printed, corrected, found = (r"\epsilon/n^2", 1 / n**2), (r"\epsilon/n", 1 / n), (data.entry / (n * entry)).max()
+    where, note = "proof of lemma 9.2.2", r"so many neurons bring all entries within $\epsilon/n$: enough for the norm"
+    yield claim("9.2.2-entry", name).erratum(
+        printed, corrected, found, 0, "an inequality", relation="at most", where=where, note=note
     )
-    yield claim(
-        "lemma-9.2.3-motion-entry", "lemma 9.2.3: motion of an entry of H over twice that of a neuron, largest"
-    ).at_most(1.0, (data.entry_change / (2 * data.largest)).max(), "|sigma'| and |sigma''| are at most 1")
-    order = 1 / math.sqrt(config.widths[0])
-    for name, words in (("typical", "typical"), ("largest", "largest")):
-        yield claim(
-            f"lemma-9.2.3-{words}-motion", f"lemma 9.2.3: {words} motion of a neuron, exponent of the width"
-        ).equal(
-            -0.5,
-            exponent(data[name] / data.allowed / np.sqrt(data.width)),
-            order / 2,
-            "the next order, at the least width",
+    neuron, entry = data.largest / data.allowed, data.entry_change / (2 * data.largest)
+    name = "lemma 9.2.3: motion of a neuron over its bound, largest"
+    yield claim("9.2.3-neuron", name).at_most(1.0, neuron.max(), r"$|\sigma'|$ is at most 1")
+    name = "lemma 9.2.3: motion of an entry of $H$ over twice that of a neuron, largest"
+    yield claim("9.2.3-entry", name).at_most(1.0, entry.max(), r"$|\sigma'|$ and $|\sigma''|$ are at most 1")
+    order = 1 / math.sqrt(least)
+    for name in ("typical", "largest"):
+        power = exponent(data[name] / data.allowed / np.sqrt(data.width))
+        yield claim(f"9.2.3-{name}", f"lemma 9.2.3: {name} motion of a neuron, exponent of the width").equal(
+            -0.5, power, order / 2, "the next order, at the least width"
         )
     for name, words in (("change", "change of the kernel"), ("nonlinear", "distance from the linearised network")):
-        found = exponent(data[name])
-        yield claim(f"{words}-exponent-width", f"{words}: exponent of the width").at_most(
-            -0.5, found, "the lemma's bound"
-        )
-        yield claim(f"{words}-exponent-width-random", f"{words}: exponent of the width, by random signs").equal(
-            -1.0, found, order, "the next order"
-        )
+        power, words = exponent(data[name]), f"{words}: exponent of the width"
+        yield claim(f"{name}-bound", words).at_most(-0.5, power, "the lemma's bound")
+        yield claim(f"{name}-signs", f"{words}, by random signs").equal(-1.0, power, order, "the next order")
 
 
 @run.figure
@@ -215,15 +192,15 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels = sheet.panels(figure, (13, 4.2), 3)
     widths = data.width.values.astype(float)
     rows = (
-        ("The kernel at the start", {"apart": "from its limit"}, -0.5),
-        ("Motion of a neuron", {"largest": "largest", "typical": "typical"}, -0.5),
-        ("What training changes", {"change": "the kernel", "nonlinear": "outputs less linearised"}, -1.0),
+        ("The kernel at the start", {"apart": "from its limit"}, -0.5, "$m^{-1/2}$"),
+        ("Motion of a neuron", {"largest": "largest", "typical": "typical"}, -0.5, "$m^{-1/2}$"),
+        ("What training changes", {"change": "the kernel", "nonlinear": "outputs less linearised"}, -1.0, "$m^{-1}$"),
     )
-    for axes, (title, names, power) in zip(panels, rows, strict=True):
+    for axes, (title, names, power, law) in zip(panels, rows, strict=True):
         for i, (name, words) in enumerate(names.items()):
             sheet.spread(axes, data[name], "draw", words, color=f"C{i}", fmt="o")
             guide = float(data[name].mean("draw")[-1]) * (widths / widths[-1]) ** power
-            sheet.guide(axes, widths, guide, (f"$m^{{{power:g}}}$" if power == -1 else "$m^{-1/2}$") if not i else None)
+            sheet.guide(axes, widths, guide, None if i else law)
         sheet.label(axes, title, "width", None, "best", xscale="log", yscale="log")
         axes.set_xticks(config.widths, [str(width) for width in config.widths])
         axes.set_xticks([], minor=True)

@@ -13,7 +13,7 @@ from secant.studies.shared.first_layer import limit_kernel
 
 TEACHERS = {"linear": "linear", "power 2": "squares", "power 4": "fourth powers", "cosine": "cosines"}
 LENGTHS = (0.02, 0.04, 0.08)
-"""Of beta, where it is small."""
+"""Lengths of a short beta."""
 
 
 class Config(Seeded):
@@ -27,8 +27,8 @@ class Config(Seeded):
         ascending=True,
         help="samples",
     )
-    features: int = option(3, at_least=2, at_most=20, help="dimension of the sphere's inputs")
-    terms: int = option(3, at_least=1, at_most=20, help="of each teacher")
+    features: int = options.features(3, at_least=2, at_most=20)
+    terms: int = option(3, at_least=1, at_most=20, help="terms of each teacher")
     draws: int = options.draws(6, 20, at_least=3, at_most=100)
 
     def check(self) -> None:
@@ -37,18 +37,18 @@ class Config(Seeded):
 
 
 def weight(order: int) -> float:
-    r"""Of the power $\rho^{2\ell}$ in $H^*$: $\frac1{2\pi}\frac{(2\ell-3)!!}{(2\ell-2)!!(2\ell-1)}$."""
+    r"""The weight of the power $\rho^{2\ell}$ in $H^*$: $\frac1{2\pi}\frac{(2\ell-3)!!}{(2\ell-2)!!(2\ell-1)}$."""
     ratio = math.prod((2 * j - 3) / (2 * j - 2) for j in range(2, order + 1))
     return ratio / (2 * order - 1) / (2 * math.pi)
 
 
 def even_power(p: int) -> float:
-    r"""The measure of $(\beta\cdot x)^p$ with $|\beta| = 1$ is at most this over $\sqrt n$: one over a root."""
+    r"""The measure of $(\beta\cdot x)^p$ with $|\beta| = 1$, times $\sqrt n$, is at most this number."""
     return 1 / math.sqrt(weight(p // 2))
 
 
 def bounds(lengths: np.ndarray, alpha: np.ndarray) -> dict[str, float]:
-    """Of every teacher, times the root of the number of samples."""
+    """Bounds of every teacher's measure, times the root of the number of samples."""
     size = np.abs(alpha)
     cosines = sum(even_power(p) / math.factorial(p) * lengths**p for p in range(2, 41, 2))
     return {
@@ -65,7 +65,7 @@ def teach(x: np.ndarray, beta: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 
 
 def measure(kernel: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Equation (9.11) of every column."""
+    """Equation (9.11) for every column of labels."""
     return np.sqrt(2 * (labels * np.linalg.solve(kernel, labels)).sum(0) * np.trace(kernel)) / len(kernel)
 
 
@@ -73,9 +73,9 @@ def measure(kernel: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def run(config: Config) -> xr.Dataset:
     r"""The measure $\sqrt{2\,y\cdot(H^*)^{-1}y\ \mathrm{tr}\,H^*}/n$ of a wide layer of ReLU falls as $1/\sqrt n$ for
     teachers $\sum_j\alpha_j\,\beta_j\cdot x$, $\sum_j\alpha_j(\beta_j\cdot x)^p$ with even $p$ and
-    $\sum_j\alpha_j(\cos(\beta_j\cdot x) - 1)$: it is at most $2\sum_j|\alpha_j||\beta_j|$, a constant times
-    $p\sum_j|\alpha_j||\beta_j|^p$, and the same constant times $\sum_j|\alpha_j||\beta_j|\sinh|\beta_j|$, over
-    $\sqrt n$.
+    $\sum_j\alpha_j(\cos(\beta_j\cdot x) - 1)$. Times $\sqrt n$, the measure is at most $2\sum_j|\alpha_j||\beta_j|$, a
+    constant times $p\sum_j|\alpha_j||\beta_j|^p$, and the same constant times
+    $\sum_j|\alpha_j||\beta_j|\sinh|\beta_j|$.
     """
     found = np.empty((len(TEACHERS), config.draws, len(config.sizes)))
     room, short = np.empty_like(found), np.empty((config.draws, len(LENGTHS)))
@@ -105,60 +105,43 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim("measure-library-s", "the measure against the library's, over it").equal(
-        1.0, data.here / data.library, 1e-8, "rounding"
-    )
+    found = data.here / data.library
+    yield claim("library", "the measure against the library's, over it").equal(1.0, found, 1e-8, "rounding")
     for name, words in TEACHERS.items():
-        yield claim(f"{words}-measure-bound", f"{words}: measure over its bound, largest").at_most(
-            1.0, data.room.sel(teacher=name).max(), "an inequality"
-        )
-    z = np.linspace(-0.9, 0.9, 19)
-    series = np.zeros(402)
+        room = data.room.sel(teacher=name).max()
+        yield claim(f"bound-{name}", f"{words}: measure over its bound, largest").at_most(1.0, room, "an inequality")
+    z, series = np.linspace(-0.9, 0.9, 19), np.zeros(402)
     series[1], series[2::2] = 0.25, [weight(order) for order in range(1, 201)]
-    yield claim("weights-powers-kernel", "weights of the powers, against the kernel itself").zero(
-        np.abs(polynomial.polyval(z, series) - z * (np.pi - np.arccos(z)) / (2 * np.pi)).max(), 1e-12, "rounding"
+    exact = z * (np.pi - np.arccos(z)) / (2 * np.pi)
+    yield claim("weights", "weights of the powers, against the kernel itself").zero(
+        np.abs(polynomial.polyval(z, series) - exact).max(), 1e-12, "rounding"
     )
-    powers = np.arange(2, 401, 2)
-    yield claim("bound-even-power", "bound of an even power over p, largest of 200 powers").at_most(
-        math.sqrt(12 * math.pi) / 4,
-        max(even_power(int(p)) / p for p in powers),
-        "that of the fourth: it is a constant times p",
-        slack=1e-12,
+    most, why = max(even_power(p) / p for p in range(2, 401, 2)), "that of the fourth power: a constant times $p$"
+    yield claim("even-powers", "bound of an even power over $p$, largest of 200 powers").at_most(
+        math.sqrt(12 * math.pi) / 4, most, why, slack=1e-12
     )
     size = np.log(data.samples)
     along = (size - size.mean()) / ((size - size.mean()) ** 2).sum()
     slopes = (np.log(data["measure"]) * along).sum("samples")
-    for name, degree in zip(TEACHERS, (1, 2, 4, 4), strict=True):
-        yield claim(
-            f"{TEACHERS[name]}-exponent-number-samples", f"{TEACHERS[name]}: exponent of the number of samples"
-        ).equal(
-            -0.5,
-            estimate(slopes.sel(teacher=name)),
-            math.comb(config.features + degree - 1, degree) / config.sizes[0],
-            "polynomials of that degree over the fewest samples",
+    for (name, words), degree in zip(TEACHERS.items(), (1, 2, 4, 4), strict=True):
+        room = math.comb(config.features + degree - 1, degree) / config.sizes[0]
+        yield claim(f"exponent-{name}", f"{words}: exponent of the number of samples").equal(
+            -0.5, estimate(slopes.sel(teacher=name)), room, "polynomials of that degree over the fewest samples"
         )
-    r = 2.0
-    yield claim(
-        "cosine-long-beta", "cosine of a long beta: sum of the bounds of its powers, over their constant, at length 2"
-    ).erratum(
-        (r"|\beta|\sinh|\beta|^2", r * math.sinh(r**2)),
-        (r"|\beta|\sinh|\beta|", r * math.sinh(r)),
+    r, where, why = 2.0, "section 9.3, learnable functions", "the next order"
+    printed, corrected = (r"|\beta|\sinh|\beta|^2", r * math.sinh(r**2)), (r"|\beta|\sinh|\beta|", r * math.sinh(r))
+    found, note = (
         sum(p * r**p / math.factorial(p) for p in range(2, 60, 2)),
-        1e-12,
-        "rounding",
-        by="derivation",
-        where="section 9.3, learnable functions",
-        note="a power too many, and a p that the cosine does not have",
+        "a power too many, and a $p$ that the cosine",
     )
-    slope = exponent(data.short, "length")
-    yield claim("cosine-short-beta", "cosine of a short beta: exponent of its length in the measure").erratum(
-        (r"|\beta|\sinh|\beta|^2:\ 3", 3.0),
-        (r"|\beta|\sinh|\beta|:\ 2", 2.0),
-        slope.value,
-        LENGTHS[-1],
-        "the next order",
-        where="section 9.3, learnable functions",
-        note="the printed bound falls faster than what it should bound",
+    name = r"cosine of a long $\beta$: sum of the bounds of its powers, over their constant, at length 2"
+    yield claim("cosine-long", name).erratum(
+        printed, corrected, found, 1e-12, "rounding", by="derivation", where=where, note=f"{note} does not have"
+    )
+    printed, corrected = (r"|\beta|\sinh|\beta|^2:\ 3", 3.0), (r"|\beta|\sinh|\beta|:\ 2", 2.0)
+    found, note = exponent(data.short, "length").value, "the printed bound falls faster than what it should bound"
+    yield claim("cosine-short", r"cosine of a short $\beta$: exponent of its length in the measure").erratum(
+        printed, corrected, found, LENGTHS[-1], why, where=where, note=note
     )
 
 
@@ -168,28 +151,15 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sizes = data.samples.values.astype(float)
     for i, (name, words) in enumerate(TEACHERS.items()):
         sheet.spread(left, data.room.sel(teacher=name) / np.sqrt(data.samples), "draw", words, color=f"C{i}")
+    left.set(xscale="log", yscale="log")
     sheet.guide(left, sizes, sizes**-0.5, "bound")
-    sheet.label(
-        left,
-        "Measure over the bound's factor",
-        "samples",
-        None,
-        {"loc": "lower left", "ncols": 2},
-        xscale="log",
-        yscale="log",
-    )
+    sheet.label(left, "Measure over the bound's factor", "samples", None, {"loc": "lower left", "ncols": 2})
     left.set_xticks(config.sizes, [str(size) for size in config.sizes])
     left.set_xticks([], minor=True)
-    length = np.geomspace(0.01, 3, 60)
+    length, constant = np.geomspace(0.01, 3, 60), even_power(4) / 4
     right.loglog(length, [bounds(np.array([r]), np.ones(1))["cosine"] for r in length], color="C3", label="own bound")
-    constant = even_power(4) / 4
     right.loglog(length, constant * length * np.sinh(length), color="C2", label=r"$|\beta|\sinh|\beta|$")
     right.loglog(length, constant * length * np.sinh(length**2), ":", color="C1", label="as printed")
-    right.loglog(
-        data.length,
-        data.short.mean("draw") * math.sqrt(config.sizes[0]),
-        "o",
-        color=sheet.ink(),
-        label="measured",
-    )
+    measured = data.short.mean("draw") * math.sqrt(config.sizes[0])
+    right.loglog(data.length, measured, "o", color=sheet.ink(), label="measured")
     sheet.label(right, r"A cosine: measure times $\sqrt{n}$", r"$|\beta|$", None, "upper left")

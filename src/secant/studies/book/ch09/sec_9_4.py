@@ -9,7 +9,7 @@ from secant import nets
 from secant.core.device import jit
 from secant.curvature import ntk
 from secant.kernels import kernel
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
 
 DEPTHS = (1, 2, 3, 5)
 
@@ -18,7 +18,7 @@ class Config(Seeded):
     correlations: tuple[float, ...] = option(
         (-1.0, -0.5, 0.0, 0.5, 0.9, 1.0), at_least=-1, at_most=1, help="correlations of two unit inputs"
     )
-    width: int = scaled(smoke=128, laptop=1_000, at_least=16, at_most=10**4, help="of random networks")
+    width: int = options.width(128, 1_000, at_least=16, at_most=10**4)
     draws: int = options.draws(40, 100, at_least=10, at_most=10**4)
 
     def check(self) -> None:
@@ -33,7 +33,7 @@ def network(depth: int, width: int) -> nets.Network:
 
 
 def by_angles(rho: np.ndarray, depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """The recursion by arc cosines, a path of its own to both kernels of unit inputs."""
+    """The recursion by arc cosines: an independent way to both kernels of unit inputs."""
     sigma, theta = rho.astype(float), rho.astype(float)
     for _ in range(depth):
         angle = np.arccos(np.clip(sigma, -1, 1))
@@ -44,11 +44,11 @@ def by_angles(rho: np.ndarray, depth: int) -> tuple[np.ndarray, np.ndarray]:
 
 @study("book/sec-9.4", section="9.4", title="The tangent kernel of a deep network of ReLU")
 def run(config: Config) -> xr.Dataset:
-    r"""In a network with $f^{(h)} = W^{(h)} g^{(h-1)}$ and $g^{(h)} = \sqrt{2/d_h}\,\sigma(f^{(h)})$ of infinite width,
-    two inputs have $\Sigma^{(h)} = 2\,\mathbb E\,\sigma(u)\sigma(v)$ over Gaussians of covariance $\Sigma^{(h-1)}$,
-    with $\dot\Sigma^{(h)} = 2\,\mathbb E\,\sigma'(u)\sigma'(v)$, and the tangent kernel is $\Theta = \sum_{h=1}^{L+1}
-    \Sigma^{(h-1)} \prod_{h'=h}^{L+1} \dot\Sigma^{(h')}$ with $\dot\Sigma^{(L+1)} = 1$. For unit inputs $\Theta(x, x) =
-    L + 1$.
+    r"""Take a network with $f^{(h)} = W^{(h)} g^{(h-1)}$ and $g^{(h)} = \sqrt{2/d_h}\,\sigma(f^{(h)})$ of infinite
+    width. Two inputs have $\Sigma^{(h)} = 2\,\mathbb E\,\sigma(u)\sigma(v)$ and $\dot\Sigma^{(h)} = 2\,\mathbb
+    E\,\sigma'(u)\sigma'(v)$ over Gaussians of covariance $\Sigma^{(h-1)}$. The tangent kernel is $\Theta =
+    \sum_{h=1}^{L+1} \Sigma^{(h-1)} \prod_{h'=h}^{L+1} \dot\Sigma^{(h')}$ with $\dot\Sigma^{(L+1)} = 1$. For unit inputs
+    $\Theta(x, x) = L + 1$.
     """
     rho = np.array(config.correlations)
     # Two features: the first layer divides by their root.
@@ -75,36 +75,31 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     rho = data.rho.values
     for depth in DEPTHS:
-        at = data.sel(depth=depth)
         for name, exact in zip(("nngp", "ntk"), by_angles(rho, depth), strict=True):
+            left = np.abs(data[name].sel(depth=depth) - exact).max()
             yield claim(
-                f"{depth}-hidden-layers-{name}-recursion",
-                f"{depth} hidden layers: {name} against the recursion by angles",
-            ).zero(np.abs(at[name] - exact).max(), 1e-9, "an arc cosine near coincidence keeps half its digits")
+                f"{name}-{depth}", f"{depth} hidden layers: {name.upper()} kernel against the recursion by angles"
+            ).zero(left, 1e-9, "an arc cosine near coincidence keeps half its digits")
     same, exact = rho == 1, by_angles(np.array([0.5]), 2)[1][0]
+    itself = "tangent kernel of an input with itself"
     for depth in DEPTHS:
-        yield claim(
-            f"{depth}-hidden-layers-tangent",
-            f"{depth} hidden layers: tangent kernel of an input with itself",
-            given=same,
-            otherwise="no correlation of 1 is among them",
-        ).equal(depth + 1.0, lambda depth=depth: data.ntk.sel(depth=depth).values[same][0], 1e-12, "exact")
-    networks = f"random networks of width {config.width}, two hidden layers"
-    yield claim(f"{networks}-tangent-kernel-input", f"{networks}: tangent kernel of an input with itself").equal(
-        3.0, estimate(data.drawn.isel(side=0)), 0, "exact at every width"
+        name, otherwise = f"{depth} hidden layers: {itself}", "no correlation of 1 is among them"
+        yield claim(f"diagonal-{depth}", name, given=same, otherwise=otherwise).equal(
+            depth + 1.0, lambda depth=depth: data.ntk.sel(depth=depth).values[same][0], 1e-12, "exact"
+        )
+    networks, drawn = f"random networks of width {config.width}, two hidden layers", estimate(data.drawn.isel(side=0))
+    yield claim("networks-diagonal", f"{networks}: {itself}").equal(3.0, drawn, 0, "exact at every width")
+    why = "what is left at a finite width: some layers over it"
+    yield claim("networks-half", f"{networks}: tangent kernel at a correlation of 0.5").equal(
+        exact, estimate(data.drawn.isel(side=1)), 10 / config.width, why
     )
-    yield claim(f"{networks}-tangent-kernel-correlation", f"{networks}: tangent kernel at a correlation of 0.5").equal(
-        exact,
-        estimate(data.drawn.isel(side=1)),
-        10 / config.width,
-        "what is left at a finite width: some layers over it",
+    name, otherwise = (
+        "orthogonal inputs, one hidden layer: only the part of the readout",
+        "there is no correlation of 0",
     )
-    yield claim(
-        "orthogonal-inputs-one",
-        "orthogonal inputs, one hidden layer: nothing but the readout's own part",
-        given=rho == 0,
-        otherwise="no correlation of 0 is among them",
-    ).equal(1 / np.pi, lambda: data.ntk.sel(depth=1, rho=0.0), 1e-12, "exact")
+    yield claim("orthogonal", name, given=rho == 0, otherwise=otherwise).equal(
+        1 / np.pi, lambda: data.ntk.sel(depth=1, rho=0.0), 1e-12, "exact"
+    )
 
 
 @run.figure
@@ -117,7 +112,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(data.rho, data.nngp.sel(depth=depth), "o", ms=4, color=f"C{color}")
         right.plot(rho, theta / (depth + 1), color=f"C{color}")
         right.plot(data.rho, data.ntk.sel(depth=depth) / (depth + 1), "o", ms=4, color=f"C{color}")
-    left.set(title="Covariance of the outputs", xlabel="correlation of two unit inputs", ylabel=r"$\Sigma^{(L)}$")
-    right.set(title="Tangent kernel over its diagonal", xlabel="correlation of two unit inputs")
-    right.set_ylabel(r"$\Theta/(L+1)$")
-    left.legend(title="hidden layers")
+    inputs = "correlation of two unit inputs"
+    sheet.label(left, "Covariance of the outputs", inputs, r"$\Sigma^{(L)}$", {"title": "hidden layers"})
+    sheet.label(right, "Tangent kernel over its diagonal", inputs, r"$\Theta/(L+1)$")

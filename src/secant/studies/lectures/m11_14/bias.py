@@ -9,16 +9,16 @@ from secant.studies.shared import real, separable
 from secant.theory.bias.margins import Margin, max_margin
 
 SCALES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Of the constant feature."""
+"""Sizes of the constant feature."""
 
 TRIES = 100
-"""Draws of data, at most."""
+"""How often data are drawn, at most."""
 
 LENGTH = 5.0
-"""Mean length of real samples, beside a constant of one."""
+"""Mean length of real samples, beside a constant feature of 1."""
 
 APART = 0.02
-"""Distance of two directions that counts as one."""
+"""Two directions nearer than this count as equal."""
 
 
 class Config(real.Chosen):
@@ -37,7 +37,7 @@ def apart(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def told_apart(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray, Margin]:
-    """Random data on which the two candidates are told apart, whatever the flow does, and the machine; or real data."""
+    """Data and the machine. Random data are drawn until the two candidates differ, whatever the flow does."""
     for _ in range(TRIES):
         if config.data == real.RANDOM:
             x, y = separable.draw(random, config.samples, config.dim, config.gap)
@@ -56,9 +56,9 @@ def told_apart(random: np.random.Generator, config: Config) -> tuple[np.ndarray,
 @study("lectures/11-14-bias", section="11-14", title="With a bias")
 def run(config: Config) -> xr.Dataset:
     r"""The machine $\min\frac12\|w\|^2$ with $y_i(w\cdot x_i + b) \ge 1$ has $w = \sum_ia_iy_ix_i$ and $\sum_ia_iy_i =
-    0$. Gradient flow of $w\cdot x + b$ on the exponential or the logistic loss, which the lecture leaves open, goes
-    elsewhere: to the largest margin of $(x, 1)$, where $b$ counts in the norm. With $w\cdot x + c\,b$ it goes to the
-    largest margin of $(x, c)$, and to the machine's own weights as $1/c^2$.
+    0$. The lecture leaves open where gradient flow of $w\cdot x + b$ on the exponential or the logistic loss goes. It
+    goes elsewhere: to the largest margin of $(x, 1)$, where $b$ counts in the norm. With $w\cdot x + c\,b$ it goes to
+    the largest margin of $(x, c)$, and this is the machine's own weights up to $1/c^2$.
     """
     random = np.random.default_rng(config.seed)
     x, y, machine = told_apart(random, config)
@@ -91,93 +91,57 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     x, y, a, w, b = data.x.values, data.y.values, data.a.values, data.w.values, float(data.b)
-    gamma = float(data.margin)
-    yield claim(
-        "machine-distance-margin", "machine: distance of its margin from the bound of its multipliers, relative"
-    ).zero(data.residual, 1e-9, "rounding")
-    yield claim("machine-w-sum", "machine: |w - sum a y x|, relative").zero(
+    gamma, slack = float(data.margin), y * (x @ w + b) - 1
+    yield claim("machine", "machine: distance of its margin from the bound of its multipliers, relative").zero(
+        data.residual, 1e-9, "rounding"
+    )
+    yield claim("machine-weights", r"machine: $|w - \sum_ia_iy_ix_i|$, relative").zero(
         np.linalg.norm(w - (a * y) @ x) * gamma, 1e-8, "rounding"
     )
-    yield claim("machine-sum-y", "machine: sum of a y over the sum of a").zero(a @ y / a.sum(), 1e-9, "rounding")
-    slack = y * (x @ w + b) - 1
-    yield claim("machine-least-slack", "machine: least slack of y (w.x + b) - 1").at_least(
-        0.0, slack.min(), "to rounding", slack=1e-9
-    )
-    yield claim("machine-times-slack", "machine: largest a times slack over the largest a").zero(
-        (a * slack).max() / a.max(), 1e-8, "rounding"
-    )
-    one = data.joint.sel(scale=1.0).values
-    unit, alone = one / np.linalg.norm(one), np.append(w, b) / np.linalg.norm(np.append(w, b))
+    yield claim("machine-balance", r"machine: $\sum_ia_iy_i$ over $\sum_ia_i$").zero(a @ y / a.sum(), 1e-9, "rounding")
+    name, product = r"machine: least slack of $y(w\cdot x + b) - 1$", (a * slack).max() / a.max()
+    yield claim("machine-slack", name).at_least(0.0, slack.min(), "to rounding", slack=1e-9)
+    name = "machine: largest $a$ times slack over the largest $a$"
+    yield claim("machine-complementary", name).zero(product, 1e-8, "rounding")
+    both, alone = data.joint.sel(scale=1.0).values, np.append(w, b)
     for loss in data.loss.values:
         end = data.flow.sel(loss=loss).isel(log_time=-1).values
-        end = end / np.linalg.norm(end)
-        away = apart(alone, unit)
         yield claim(
-            f"{loss}-distance-flow-direction",
-            f"{loss}: distance of the flow from the direction of (x, 1), over that from the machine",
-            given=away > APART,
+            f"direction-{loss}",
+            f"{loss}: distance of the flow from the direction of $(x, 1)$, over its distance from the machine",
+            given=apart(alone, both) > APART,
             otherwise="the two are the same on these data",
-        ).at_most(0.5, np.linalg.norm(end - unit) / np.linalg.norm(end - alone), "it goes to zero as 1/log t")
-        yield claim(f"{loss}-t-l-squared", f"{loss}: t L over the squared norm of its weights").equal(
-            1.0,
-            np.exp(data.log_loss.sel(loss=loss)[-1] + config.until) / float(one @ one),
-            1e-4,
-            "the solver's tolerance",
+        ).at_most(0.5, apart(end, both) / apart(end, alone), r"it goes to zero as $1/\log t$")
+        limit = np.exp(data.log_loss.sel(loss=loss)[-1] + config.until) / float(both @ both)
+        yield claim(f"loss-{loss}", f"{loss}: $tL$ over the squared norm of its weights").equal(
+            1.0, limit, 1e-4, "the solver's tolerance"
         )
-    # Of (x, c) the last weight is b/c: the squared norm is that of the machine and b^2/c^2, to this order.
-    c = SCALES[-1]
-    yield claim(
-        f"squared-norm-x-{c:g}",
-        f"squared norm for (x, {c:g}) less the machine's, over b^2/c^2",
-        given=abs(b) > 0.1,
-        otherwise="the machine has hardly a bias",
-    ).equal(1.0, (float(data.norm[-1]) ** 2 - gamma**-2) * c**2 / b**2, 0.01, "the next order in 1/c^2")
-    yield claim("norm-machine-s", "norm of the machine's weights over that of all with a bias that counts").at_least(
+    # The last weight of (x, c) is b/c: to this order the squared norm is the machine's plus b^2/c^2.
+    c, given = SCALES[-1], abs(b) > 0.1
+    name = f"squared norm for $(x, {c:g})$ less the machine's, over $b^2/c^2$"
+    yield claim("wide", name, given=given, otherwise="the machine has hardly a bias").equal(
+        1.0, (float(data.norm[-1]) ** 2 - gamma**-2) * c**2 / b**2, 0.01, "the next order in $1/c^2$"
+    )
+    yield claim("free-bias", "least norm with a bias that counts, less the norm of the machine's weights").at_least(
         0.0, float(data.norm.min()) - 1 / gamma, "the free bias is the least", slack=1e-9 / gamma
     )
-    yield claim("same-growth-scale", "the same, its growth with the scale of the constant").at_most(
-        0.0, np.diff(data.norm.values).max() * gamma, "a larger constant costs less", slack=1e-9
+    growth = np.diff(data.norm.values).max() * gamma
+    yield claim("norm-growth", "growth of the norm with the size of the constant, largest").at_most(
+        0.0, growth, "a larger constant costs less", slack=1e-9
     )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10.5, 4.2), 2)
-    one = data.joint.sel(scale=1.0).values
-    unit = one / np.linalg.norm(one)
-    alone = np.append(data.w, data.b)
+    both, alone = data.joint.sel(scale=1.0).values, np.append(data.w, data.b)
     for i, loss in enumerate(data.loss.values):
-        path = data.flow.sel(loss=loss).values
-        path = path / np.linalg.norm(path, axis=1)[:, None]
-        left.plot(
-            data.log_time, np.linalg.norm(path - unit, axis=1), color=f"C{i}", label=f"{loss}, from that of $(x, 1)$"
-        )
-        left.plot(
-            data.log_time,
-            np.linalg.norm(path - alone / np.linalg.norm(alone), axis=1),
-            "--",
-            color=f"C{i}",
-            label=f"{loss}, from the machine",
-        )
-    sheet.label(
-        left,
-        "Where the flow of $w\\cdot x + b$ goes",
-        r"$\log t$",
-        "distance of directions",
-        "best",
-        xscale="log",
-        yscale="log",
-    )
-    right.plot(
-        data.scale, data.norm**2 - float(data.margin) ** -2, "o-", color="C0", label="largest margin of $(x, c)$"
-    )
+        for ls, end, words in (("-", both, "from that of $(x, 1)$"), ("--", alone, "from the machine")):
+            distance = [apart(w, end) for w in data.flow.sel(loss=loss).values]
+            left.loglog(data.log_time, distance, ls, color=f"C{i}", label=f"{loss}, {words}")
+    sheet.label(left, r"Where the flow of $w\cdot x + b$ goes", r"$\log t$", "distance of directions", "best")
+    beyond = data.norm**2 - float(data.margin) ** -2
+    right.loglog(data.scale, beyond, "o-", color="C0", label="largest margin of $(x, c)$")
     sheet.guide(right, data.scale, float(data.b) ** 2 / data.scale**2, "$b^2/c^2$")
-    sheet.label(
-        right,
-        "To the machine with a free bias",
-        "constant feature $c$",
-        "squared norm beyond the machine's",
-        "lower left",
-        xscale="log",
-        yscale="log",
-    )
+    norm = "squared norm beyond the machine's"
+    sheet.label(right, "To the machine with a free bias", "constant feature $c$", norm, "lower left")

@@ -28,9 +28,9 @@ class Config(real.Chosen):
 
 @study("lectures/11-14-easy-points", section="11-14", title="Easy points change nothing")
 def run(config: Config) -> xr.Dataset:
-    r"""Adding samples with $z\cdot\hat w > 1$ leaves the weights $\hat w$ of largest margin as they are, and so the
-    direction in which gradient flow ends and the limit $1/\gamma^2$ of $tL$. A sample with $z\cdot\hat w < 1$ changes
-    them. The classifier does not depend on the length of $w$.
+    r"""Adding samples with $z\cdot\hat w > 1$ leaves the weights $\hat w$ of largest margin as they are. So it also
+    leaves the direction in which gradient flow ends and the limit $1/\gamma^2$ of $tL$. A sample with $z\cdot\hat w <
+    1$ changes $\hat w$. The classifier does not depend on the length of $w$.
     """
     random = np.random.default_rng(config.seed)
     if config.data == real.RANDOM:
@@ -63,47 +63,35 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     base, easy, hard = (data.best.sel(data=name).values for name in data["data"].values)
     size = np.linalg.norm(base)
-    yield claim("weights-margin-change", "weights of largest margin: change by easy samples, relative").zero(
+    yield claim("easy", "weights of largest margin: change by easy samples, relative").zero(
         np.linalg.norm(easy - base) / size, 1e-9, "rounding of a linear system"
     )
-    yield claim(
-        "sample-half-margin", "a sample of half the margin: change of the weights of largest margin times its length"
-    ).at_least(
-        0.5,
-        np.linalg.norm(hard - base) * np.linalg.norm(data.z[-1]),
-        "its margin has to grow by a half, as |z| times the change allows",
+    moved, why = np.linalg.norm(hard - base) * np.linalg.norm(data.z[-1]), "its margin has to grow by a half, and grows"
+    yield claim("hard", "a sample of half the margin: change of the best weights times its length").at_least(
+        0.5, moved, f"{why} by at most $|z|$ times the change"
     )
-    gammas, until = data.margin.values, config.until
-    k = int(data.on)
-    # What has not settled yet, by the least power of 1/t; of size one where the time has not come.
+    gammas, until, k = data.margin.values, config.until, int(data.on)
+    # What has not settled yet falls with the least power of 1/t. It is of size one where the time has not come.
     left = float(np.exp(-float(data.power) * until))
+    unsettled = "the solver's tolerance, and what has not settled"
     for name in data.flow.values:
         one = data.sel(flow=name)
         unit = one.w[-1].values / np.linalg.norm(one.w[-1])
+        apart = np.linalg.norm(unit - base / size) * until / (10 * data.sizes["feature"])
         yield claim(
-            f"flow-{name}-distance-direction-{until:g}",
-            f"flow, {name}: distance of the direction at log t = {until:g} times log t",
-        ).zero(np.linalg.norm(unit - base / size) * until / (10 * data.sizes["feature"]), 1.0, "it is bounded")
-        yield claim(f"flow-{name}-t-l", f"flow, {name}: t L gamma^2").equal(
-            1.0,
-            np.exp(one.log_loss[-1] + until) * gammas[0] ** 2,
-            1e-5 + left,
-            "the solver's tolerance, and what has not settled",
+            f"direction-{name}", rf"flow, {name}: distance of the direction at $\log t = {until:g}$ times $\log t$"
+        ).zero(apart, 1.0, "it is bounded")
+        yield claim(f"loss-{name}", rf"flow, {name}: $tL\gamma^2$").equal(
+            1.0, np.exp(one.log_loss[-1] + until) * gammas[0] ** 2, 1e-5 + left, unsettled
         )
     # On the span of the support both flows keep the same w~.
-    rows = data.z.values[:k]
-    ends = data.w.isel(log_time=-1).values @ rows.T
-    yield claim(
-        "flows-margins-support", "flows: margins of the support with and without easy samples, at the end"
-    ).zero(
-        np.abs(ends[0] - ends[1]).max(),
-        1e-5 + 10 * left,
-        "both are log t - log a; the solver's tolerance, and what has not settled",
+    ends = data.w.isel(log_time=-1).values @ data.z.values[:k].T
+    yield claim("margins", "flows: margins of the support with and without easy samples, at the end").zero(
+        np.abs(ends[0] - ends[1]).max(), 1e-5 + 10 * left, rf"both are $\log t - \log a$; {unsettled}"
     )
-    w = data.w.isel(flow=1, log_time=-1).values
-    yield claim("samples-whose-class", "samples whose class changes with the length of w").count(
-        0, int((np.sign(data.z.values @ w) != np.sign(data.z.values @ (1e-3 * w))).sum())
-    )
+    w, z = data.w.isel(flow=1, log_time=-1).values, data.z.values
+    changed = int((np.sign(z @ w) != np.sign(z @ (1e-3 * w))).sum())
+    yield claim("length", "samples whose class changes with the length of $w$").count(0, changed)
 
 
 @run.figure

@@ -21,7 +21,7 @@ class Config(real.Chosen):
 
 @study("lectures/11-14-homogeneous", section="11-14", title="Homogeneous models")
 def run(config: Config) -> xr.Dataset:
-    r"""For models with $f(c\,\theta, x) = c^\alpha f(\theta, x)$ gradient flow on the exponential loss goes to a
+    r"""In models with $f(c\,\theta, x) = c^\alpha f(\theta, x)$ gradient flow on the exponential loss goes to a
     stationary direction of $\min\|\theta\|^2$ with $y_if(\theta, x_i) \ge 1$: $\theta$ is a sum of the gradients of
     the samples of least margin. Here $f = x\cdot(\theta_1\odot\dots\odot\theta_\alpha)$. The smoothed margin
     $\log(1/L)/\|\theta\|^\alpha$ grows to the margin $\gamma$, and
@@ -32,7 +32,7 @@ def run(config: Config) -> xr.Dataset:
     times = np.geomspace(10, config.until, 30)
     flows = []
     for degree in DEGREES:
-        # The last factor begins at zero: no feature has a sign yet, and none has to change it.
+        # The last factor begins at zero. So no feature has a sign yet, and none has to change its sign.
         theta = random.uniform(0.5, 1.5, size=(degree, config.dim))
         theta[-1] = 0.0
         flows.append(
@@ -50,7 +50,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def slack(margins: np.ndarray) -> float:
-    """Of the samples by the weights of their losses: how far they are above the least margin."""
+    """How far samples are above the least margin, as a mean with the weights of their losses."""
     return float(separable.weights(margins) @ margins / margins.min() - 1)
 
 
@@ -59,27 +59,25 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     s = float(data.log_time[-1])
     for degree in DEGREES:
         one, name = data.sel(degree=degree), f"degree {degree}"
-        yield claim(f"{name}-euler-s-identity", f"{name}: by Euler's identity").equal(
-            degree, one.euler, 1e-9, "rounding"
+        yield claim(f"euler-{degree}", f"{name}: by Euler's identity").equal(degree, one.euler, 1e-9, "rounding")
+        # One factor: (|w~|/log t)^2. With several factors an unused feature may fade as a small power of log t.
+        yield claim(
+            f"cosine-{degree}", f"{name}: 1 - cosine of the weights with the force on them, at the end"
+        ).at_most(1e-6 if degree == 1 else 0.03, one.kkt[-1], r"it goes to zero, as powers of $1/\log t$")
+        yield claim(f"support-{degree}", f"{name}: margins above the least, by the weights of the losses").at_most(
+            0.01, one.slack, r"of order $1/\log t$"
         )
-        # One factor: (|w~|/log t)^2. Of several a feature that is not used fades as a power of log t that may be small.
-        yield claim(
-            f"{name}-1-cosine-weights", f"{name}: 1 - cosine of the weights with the force on them, at the end"
-        ).at_most(1e-6 if degree == 1 else 0.03, one.kkt[-1], "it goes to zero, as powers of 1/log t")
-        yield claim(
-            f"{name}-margins-above-least", f"{name}: margins above the least, by the weights of the losses"
-        ).at_most(0.01, one.slack, "of order 1/log t")
         smooth = -one.log_loss.values / one.norm.values**degree
         yield claim(
-            f"{name}-least-growth-log", f"{name}: least growth of log(1/L)/|theta|^a between two times, relative"
-        ).at_least(0.0, np.diff(smooth).min() / smooth[-1], "it grows once L < 1; the solver's tolerance", slack=1e-5)
+            f"growth-{degree}", rf"{name}: least growth of $\log(1/L)/|\theta|^\alpha$ between two times, relative"
+        ).at_least(0.0, np.diff(smooth).min() / smooth[-1], "it grows once $L < 1$; the solver's tolerance", slack=1e-5)
         gamma = float(one.margin[-1])
         constant = float(np.exp(one.log_loss[-1] + s)) * s ** (2 - 2 / degree)
-        yield claim(f"{name}-t-l-log", f"{name}: t L (log t)^(2 - 2/a) over a^-2 gamma^(-2/a)").equal(
-            1.0, constant * degree**2 * gamma ** (2 / degree), 0.05, "corrections in powers of 1/log t"
-        )
-        yield claim(f"{name}-least-margin-gamma", f"{name}: least margin gamma |theta|^a over log t").equal(
-            1.0, gamma * float(one.norm[-1]) ** degree / s, 0.01, "corrections of log log t over log t"
+        yield claim(
+            f"loss-{degree}", rf"{name}: $tL(\log t)^{{2 - 2/\alpha}}$ over $\alpha^{{-2}}\gamma^{{-2/\alpha}}$"
+        ).equal(1.0, constant * degree**2 * gamma ** (2 / degree), 0.05, r"corrections in powers of $1/\log t$")
+        yield claim(f"margin-{degree}", rf"{name}: least margin $\gamma|\theta|^\alpha$ over $\log t$").equal(
+            1.0, gamma * float(one.norm[-1]) ** degree / s, 0.01, r"corrections of $\log\log t$ over $\log t$"
         )
 
 
@@ -88,26 +86,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (13, 4.2), 3)
     for i, degree in enumerate(DEGREES):
         one = data.sel(degree=degree)
-        left.plot(data.log_time, one.kkt, "o-", ms=3, color=f"C{i}", label=rf"$\alpha = {degree}$")
-        middle.plot(data.log_time, one.margin / float(one.margin[-1]), color=f"C{i}")
+        left.loglog(data.log_time, one.kkt, "o-", ms=3, color=f"C{i}", label=rf"$\alpha = {degree}$")
+        middle.semilogx(data.log_time, one.margin / float(one.margin[-1]), color=f"C{i}")
         scaled = np.exp(one.log_loss + data.log_time) * data.log_time ** (2 - 2 / degree)
-        right.plot(data.log_time, scaled * degree**2 * float(one.margin[-1]) ** (2 / degree), color=f"C{i}")
-    sheet.label(
-        left,
-        "To a stationary point",
-        r"$\log t$",
-        r"$1 - \cos(\theta, -\nabla L)$",
-        "lower left",
-        xscale="log",
-        yscale="log",
-    )
-    sheet.label(middle, "The margin grows", r"$\log t$", "over its last value", None, xscale="log")
+        right.semilogx(data.log_time, scaled * degree**2 * float(one.margin[-1]) ** (2 / degree), color=f"C{i}")
+    sheet.label(left, "To a stationary point", r"$\log t$", r"$1 - \cos(\theta, -\nabla L)$", "lower left")
+    sheet.label(middle, "The margin grows", r"$\log t$", "over its last value")
     sheet.mark(right, y=1.0)
-    sheet.label(
-        right,
-        "Time times loss",
-        r"$\log t$",
-        r"$\alpha^2\gamma^{2/\alpha}\,tL\,(\log t)^{2 - 2/\alpha}$",
-        None,
-        xscale="log",
-    )
+    limit = r"$\alpha^2\gamma^{2/\alpha}\,tL\,(\log t)^{2 - 2/\alpha}$"
+    sheet.label(right, "Time times loss", r"$\log t$", limit)

@@ -9,10 +9,10 @@ from secant.studies.shared import real, separable
 from secant.theory.bias.margins import max_margin
 
 START, EARLY, LATE = 4.0, 10.0, 60.0
-"""Logarithms of time: where the motion is looked at, and between which the error times the logarithm is flat."""
+"""Logarithms of time: the motion is measured at the first. Between the others the error times the logarithm is flat."""
 
 SLOW = 0.4
-"""The least power of time with which random data settle. Where real ones are slower, all looks are later by as much."""
+"""The least power of time with which random data settle. Slower real data are measured later by the same factor."""
 
 
 class Config(real.Chosen):
@@ -27,10 +27,10 @@ class Config(real.Chosen):
 @study("lectures/11-14-max-margin", section="11-14", title="Gradient flow on separable data")
 def run(config: Config) -> xr.Dataset:
     r"""Gradient flow on $\sum_i\ell(y_iw\cdot x_i)$ with $\ell(u) = e^{-u}$ or $\log(1 + e^{-u})$, linear separable
-    data and any start: $\|w\| \to \infty$, $L \to 0$ and $w/\|w\| = \hat w/\|\hat w\| + O(1/\log t)$, with $\hat w$ of
-    largest margin. Exactly, $w = \hat w\log t + \tilde w + o(1)$: the error times $\log t$ goes to $\|P_\perp\tilde
-    w\|/\|\hat w\|$, $P_\perp$ orthogonal to $\hat w$, and $tL \to 1/\gamma^2$. Along any separator $w_*$ the flow
-    always gains, $w_*\cdot\dot w > 0$.
+    data and any start has $\|w\| \to \infty$, $L \to 0$ and $w/\|w\| = \hat w/\|\hat w\| + O(1/\log t)$, with $\hat w$
+    of largest margin. More exactly, $w = \hat w\log t + \tilde w + o(1)$. So the error times $\log t$ goes to
+    $\|P_\perp\tilde w\|/\|\hat w\|$, with $P_\perp$ orthogonal to $\hat w$, and $tL \to 1/\gamma^2$. Along any
+    separator $w_*$ the flow always gains, $w_*\cdot\dot w > 0$.
     """
     random = np.random.default_rng(config.seed)
     if config.data == real.RANDOM:
@@ -56,6 +56,7 @@ def run(config: Config) -> xr.Dataset:
     seen = np.stack([np.cos(angle), np.sin(angle)], 1)
     seen = seen[(seen @ Z.T).min(1) > 0][: config.separators]
     speed = separable.weights(w @ Z.T) @ Z
+    gain = np.einsum("sf,ltf->slt", seen, speed) if len(seen) else np.einsum("f,ltf->lt", best.w, speed)[None]
     return xr.Dataset(
         {
             "z": (("sample", "feature"), Z),
@@ -65,10 +66,7 @@ def run(config: Config) -> xr.Dataset:
             "best": ("feature", best.w),
             "margin": best.margin,
             "power": power,
-            "gain": (
-                ("separator", "loss", "log_time"),
-                np.einsum("sf,ltf->slt", seen, speed) if len(seen) else np.einsum("f,ltf->lt", best.w, speed)[None],
-            ),
+            "gain": (("separator", "loss", "log_time"), gain),
         },
         coords={"loss": ["exponential", "logistic"], "log_time": times},
     )
@@ -81,7 +79,7 @@ def error(data: xr.Dataset) -> xr.DataArray:
 
 
 def looks(power: float) -> tuple[float, float, float]:
-    """When the motion is looked at."""
+    """Logarithms of time when the motion is measured: at the start, early and late."""
     factor = max(1.0, SLOW / power)
     return factor * START, factor * EARLY, factor * LATE
 
@@ -89,44 +87,43 @@ def looks(power: float) -> tuple[float, float, float]:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     gamma, off, last = float(data.margin), error(data), {"log_time": -1}
-    power = float(data.power)
+    power, s = float(data.power), float(data.log_time[-1])
     start, early, late = looks(power)
     for loss in data.loss.values:
         one = data.sel(loss=loss)
         left = one.w - one.best * one.log_time  # tends to w~
-        across = left.isel(last) - one.best * float((left.isel(last) * one.best).sum()) * gamma**2
+        end = left.isel(last)
+        dot = float((end * one.best).sum())
+        along, across = dot * gamma**2, end - one.best * dot * gamma**2
         limit = float(np.sqrt((across**2).sum())) * gamma
-        along = float((left.isel(last) * one.best).sum()) * gamma**2
         found = off.sel(loss=loss) * one.log_time
-        s = float(data.log_time[-1])
         # The norm is |w^|(log t + along), to first order.
-        yield claim(f"{loss}-error-times-log", f"{loss}: error times log t at the end over |P w~|/|w^|").equal(
-            1.0, found.isel(last) / limit, 2 * abs(along) / s + 2 * (limit / s) ** 2 + 1e-3, "the next order in 1/log t"
-        )
+        room = 2 * abs(along) / s + 2 * (limit / s) ** 2 + 1e-3
+        yield claim(
+            f"error-{loss}", rf"{loss}: error times $\log t$ at the end over $|P_\perp\tilde w|/|\hat w|$"
+        ).equal(1.0, found.isel(last) / limit, room, r"the next order in $1/\log t$")
         # What is left of the motion early, from its size at the start and the least power of t with which it falls.
         gone = left.sel(log_time=start, method="nearest")
-        still = float(np.sqrt(((gone - left.isel(last)) ** 2).sum()))
-        still *= np.exp(-power * (early - float(gone.log_time)))
-        flat = found.sel(log_time=[early, late]) * (1 + along / data.log_time.sel(log_time=[early, late]))
+        still = float(np.sqrt(((gone - end) ** 2).sum())) * np.exp(-power * (early - float(gone.log_time)))
+        times = data.log_time.sel(log_time=[early, late])
+        flat = found.sel(log_time=[early, late]) * (1 + along / times)
         yield claim(
-            f"{loss}-error-times-w-{late:.3g}-{early:.3g}",
-            f"{loss}: error times |w|/|w^| at log t = {late:.3g} less that at {early:.3g}",
+            f"flat-{loss}", rf"{loss}: error times $|w|/|\hat w|$ at $\log t = {late:.3g}$ less at ${early:.3g}$"
         ).zero(
             flat[1] - flat[0],
             0.02 * limit + 3 * limit**3 / early**2 + 3 * gamma * still,
             "the next order, and the residual at a time before, as it has to fall",
         )
-        yield claim(f"{loss}-t-l-end", f"{loss}: t L at the end times gamma^2").equal(
+        yield claim(f"loss-{loss}", rf"{loss}: $tL\gamma^2$ at the end").equal(
             1.0, np.exp(one.log_loss[-1] + s) * gamma**2, 1e-5, "the solver's tolerance over the longest step"
         )
-        yield claim(f"{loss}-w-gamma-log", f"{loss}: |w| gamma over log t at the end").equal(
-            1.0, float(np.linalg.norm(one.w[-1])) * gamma / s, 2 * abs(along) / s + 1e-3, "w~ over log t"
+        size, name = float(np.linalg.norm(one.w[-1])) * gamma / s, rf"{loss}: $|w|\gamma$ over $\log t$ at the end"
+        yield claim(f"norm-{loss}", name).equal(1.0, size, 2 * abs(along) / s + 1e-3, r"$\tilde w$ over $\log t$")
+        moved = np.sqrt(((left - end) ** 2).sum("feature"))
+        yield claim(f"motion-{loss}", rf"{loss}: motion of $w - \hat w\log t$ from $\log t = {late:.3g}$ on").at_most(
+            1e-4, moved.sel(log_time=slice(late, None)).max(), "it has a limit; the solver's tolerance"
         )
-        moved = np.sqrt(((left - left.isel(last)) ** 2).sum("feature"))
-        yield claim(
-            f"{loss}-motion-w-w-{late:.3g}", f"{loss}: motion of w - w^ log t from log t = {late:.3g} on"
-        ).at_most(1e-4, moved.sel(log_time=slice(late, None)).max(), "it has a limit; the solver's tolerance")
-        yield claim(f"{loss}-least-gain-along", f"{loss}: least gain along separators").at_least(
+        yield claim(f"gain-{loss}", f"{loss}: least gain along separators").at_least(
             0.0, one.gain.min(), "a sum of positive terms"
         )
 
@@ -140,27 +137,20 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(*x[y == sign].T, "o" if sign > 0 else "s", color=f"C{i}", ms=6, label=f"label {sign:+d}")
     span = 1.1 * np.abs(x).max() * np.array([-1, 1])
     side = np.array([-w[1], w[0]]) / np.linalg.norm(w)
-    sheet.guide(left, side[0] * span, side[1] * span, "largest margin")
-    for shift in (-1, 1):
-        foot = shift * w / (w @ w)
-        left.plot(foot[0] + side[0] * span, foot[1] + side[1] * span, ":", color=sheet.ink(), lw=1)
+    sheet.guide(left, *np.outer(side, span), "largest margin")
+    for foot in (w / (w @ w), -w / (w @ w)):
+        left.plot(*foot[:, None] + np.outer(side, span), ":", color=sheet.ink(), lw=1)
     first = data.w.sel(loss="exponential").values[0]
     turned = np.array([-first[1], first[0]]) / np.linalg.norm(first)
-    left.plot(turned[0] * span, turned[1] * span, color="C2", lw=1.4, label="$t = e$")
+    left.plot(*np.outer(turned, span), color="C2", lw=1.4, label="$t = e$")
     sheet.label(left, "Few samples carry the margin", "$x_1$", "$x_2$", "best", aspect="equal", xlim=span, ylim=span)
+    off = error(data)
     for i, loss in enumerate(data.loss.values):
-        middle.plot(data.log_time, error(data).sel(loss=loss), color=f"C{i}", label=loss)
-        right.plot(data.log_time, np.exp(data.log_loss.sel(loss=loss) + data.log_time), color=f"C{i}", label=loss)
-    end = float(error(data).sel(loss="exponential")[-1]) * config.until
+        middle.loglog(data.log_time, off.sel(loss=loss), color=f"C{i}", label=loss)
+        right.semilogx(data.log_time, np.exp(data.log_loss.sel(loss=loss) + data.log_time), color=f"C{i}", label=loss)
+    end = float(off.sel(loss="exponential")[-1]) * config.until
     sheet.guide(middle, data.log_time, end / data.log_time, r"$\|P_\perp\tilde w\|/\|\hat w\|\log t$")
-    sheet.label(
-        middle,
-        "Distance from its direction",
-        r"$\log t$",
-        r"$|w/|w| - \hat w/|\hat w||$",
-        "lower left",
-        xscale="log",
-        yscale="log",
-    )
+    distance = r"$|w/|w| - \hat w/|\hat w||$"
+    sheet.label(middle, "Distance from its direction", r"$\log t$", distance, "lower left")
     sheet.mark(right, y=float(data.margin) ** -2, label=r"$1/\gamma^2$")
-    sheet.label(right, "Time times loss", r"$\log t$", "$t\\,L$", "best", xscale="log")
+    sheet.label(right, "Time times loss", r"$\log t$", "$t\\,L$", "best")

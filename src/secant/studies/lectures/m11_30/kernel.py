@@ -6,34 +6,29 @@ import numpy as np
 import xarray as xr
 
 from secant.kernels import dual
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
+from secant.lab import Figure, Findings, claim, estimate, fits_memory, option, options, sheet, study
+from secant.studies.shared.relu_networks import Shallow
 from secant.theory.wide import relu_kernel as rk
 from secant.theory.wide import relu_paths as rp
 
 COSINE = 0.5
-"""Of the angle between two inputs of length 1."""
+"""Cosine of the angle between two inputs of length 1."""
 
 SAMPLES, DIM = 30, 10
-"""Random inputs whose kernel has the largest eigenvalue that the appendix bounds, and their entries."""
+"""Random inputs and their entries: the appendix bounds the largest eigenvalue of their kernel."""
 
 RATIO = 0.1
-"""Depth over width of the kernel's mean square in the limit."""
+"""Depth over width where the kernel's mean square is compared with its limit."""
 
 
-class Config(Seeded):
+class Config(Shallow):
     inputs: int = option(4, at_least=2, at_most=100, help="entries of an input")
-    layers: int = options.layers(2, at_most=20)
-    width: int = options.width(20, at_least=20, at_most=300)
-    wide: int = option(64, at_least=32, at_most=500, help="neurons of a layer where two inputs are compared")
+    wide: int = option(64, at_least=32, at_most=500, help="neurons of a layer in networks that compare two inputs")
     draws: int = options.draws(10_000, 100_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
         """Kernels that a machine holds, with squares that so many draws can measure."""
-        if self.layers > self.width // 5:
-            raise ValueError(
-                f"layers: must be at most a fifth of width, {self.width // 5}: in deeper networks the mean square is "
-                f"made by a few that are never drawn; got {self.layers}."
-            )
+        super().check()
         fits_memory(32.0 * self.layers * (self.width**2 + self.wide**2) * 1_000, "width, wide or layers")
         fits_memory(100.0 * self.draws * self.layers, "draws")
 
@@ -41,13 +36,13 @@ class Config(Seeded):
 @study("lectures/11-30-kernel", section="11-30", title="The tangent kernel of a random ReLU network")
 def run(config: Config) -> xr.Dataset:
     r"""Over the weights of all $L + 1$ layers in units of their standard deviation, the tangent kernel of an input with
-    itself has the mean $2(L + 1)|x|^2/n_0$ at every width, as much from each layer. Its mean square is that of the mean
-    times $e^{5\beta}$, $\beta = \sum_l 1/n_l$, up to a factor between $\frac13$ and 1: at a ratio $T = L/n$
+    itself has the mean $2(L + 1)|x|^2/n_0$ at every width, as much from each layer. Its mean square is the square of
+    the mean times $e^{5\beta}$, $\beta = \sum_l 1/n_l$, up to a factor between $\frac13$ and 1: at a ratio $T = L/n$
     $$\frac{\mathbb E\,\Theta^2}{(\mathbb E\,\Theta)^2}
     \to \frac{e^{5T}}3\Big[1 + \frac2{3T} - \frac{1 - e^{-6T}}{9T^2}\Big].$$
-    For two inputs gates and weights are not independent: the mean is that of the recursion
-    $\Theta' = K' + 2\,\mathbb E\,\sigma'\sigma'\,\Theta$, not a product of the gates' probabilities, and no bound on
-    the largest eigenvalue follows from one.
+    For two inputs gates and weights are not independent. Their mean kernel follows the recursion
+    $\Theta' = K' + 2\,\mathbb E\,\sigma'\sigma'\,\Theta$. It is no product of the gates' probabilities, and no bound on
+    the largest eigenvalue follows from such a product.
     """
     random = np.random.default_rng(config.seed)
     x = np.full(config.inputs, 1 / math.sqrt(config.inputs))
@@ -111,66 +106,49 @@ def _printed(X: np.ndarray, layers: int) -> np.ndarray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    widths = (config.inputs, *[config.width] * config.layers)
-    exact = "exact at every width"
-    kernel, mean = data.share.sum("layer"), float(rk.kernel_mean(widths))
-    yield claim("mean-kernel", "mean of the kernel").erratum(
-        (r"2L\,|x|^2/n_0", 2 * config.layers / config.inputs),
-        (r"2(L + 1)|x|^2/n_0", mean),
-        estimate(kernel),
-        0,
-        exact,
-        note="There are L + 1 layers of weights; the sum in the proof ends at L.",
-        where="lecture of 11/30, lemma on the kernel's mean",
+    widths, exact = (config.inputs, *[config.width] * config.layers), "exact at every width"
+    kernel, mean, appendix = data.share.sum("layer"), float(rk.kernel_mean(widths)), "lecture of 11/30, appendix"
+    printed, corrected = (r"2L\,|x|^2/n_0", 2 * config.layers / config.inputs), (r"2(L + 1)|x|^2/n_0", mean)
+    where, note = (
+        "lecture of 11/30, lemma on the kernel's mean",
+        "There are $L + 1$ layers of weights; the sum in the proof",
+    )
+    yield claim("mean", "mean of the kernel").erratum(
+        printed, corrected, estimate(kernel), 0, exact, where=where, note=f"{note} ends at $L$."
     )
     for layer in (1, config.layers + 1):
-        yield claim(f"mean-share-layer-{layer}", f"mean share of layer {layer}").equal(
-            2 / config.inputs, estimate(data.share.sel(layer=layer)), 0, exact
-        )
-    yield claim("mean-square-kernel", "mean square of the kernel").equal(
-        rk.kernel_square(widths), estimate(kernel**2), 0, exact
-    )
+        found = estimate(data.share.sel(layer=layer))
+        yield claim(f"layer-{layer}", f"mean share of layer {layer}").equal(2 / config.inputs, found, 0, exact)
+    yield claim("square", "mean square of the kernel").equal(rk.kernel_square(widths), estimate(kernel**2), 0, exact)
     size, limit = int(data["size"][-1]), float(rk.kernel_spread(RATIO))
-    yield claim(
-        f"mean-square-squared-{size}-{RATIO:g}", f"mean square over squared mean at width {size}, L/n = {RATIO:g}"
-    ).equal(limit, data.spread[-1], 0, "corrections are of order 1/n", relative=5 / size)
-    gaps = (limit - data.spread).values
-    yield claim("distance-limit-half", "its distance from the limit at half the width, over that").equal(
-        2.0, gaps[-2] / gaps[-1], 2 * 2 / (RATIO * size), "of order 1/n, with corrections of order 1/L"
+    yield claim("spread", f"mean square over squared mean at width {size}, $L/n = {RATIO:g}$").equal(
+        limit, data.spread[-1], 0, "corrections are of order $1/n$", relative=5 / size
     )
-    angle = math.acos(COSINE)
-    yield claim("share-neurons-two", "share of neurons that two inputs open").equal(
-        0.5 - angle / (2 * math.pi), estimate(data.both), 0, "an orthant"
+    gaps, why = (limit - data.spread).values, "of order $1/n$, with corrections of order $1/L$"
+    yield claim("spread-order", "its distance from the limit at half the width, over that at the width").equal(
+        2.0, gaps[-2] / gaps[-1], 2 * 2 / (RATIO * size), why
     )
+    orthant, found = 0.5 - math.acos(COSINE) / (2 * math.pi), estimate(data.both)
+    yield claim("gates", "share of neurons that two inputs open").equal(orthant, found, 0, "an orthant")
     two = np.array([[1.0, 0.0], [COSINE, math.sqrt(1 - COSINE**2)]]) * math.sqrt(2 / config.inputs)
     limits = {layers: _limit(two, layers)[1][0, 1] for layers in (1, 3)}
-    yield claim("mean-kernel-between", "mean of the kernel between two inputs, one hidden layer").erratum(
-        (r"L\frac{x_a\cdot x_b}{n_0}2^{L+1}\prod_l\mathbb E\,\xi_a\xi_b", _printed(two, 1)[0, 1]),
-        (r"K' + 2\,\mathbb E\,\xi_a\xi_b\,\Theta", limits[1]),
-        estimate(data.shallow),
-        0,
-        exact,
-        note="With two inputs gates and squared weights are not independent: a neuron that both open has larger ones.",
-        where="lecture of 11/30, appendix",
+    printed = r"L\frac{x_a\cdot x_b}{n_0}2^{L+1}\prod_l\mathbb E\,\xi_a\xi_b", _printed(two, 1)[0, 1]
+    corrected, found = (r"K' + 2\,\mathbb E\,\xi_a\xi_b\,\Theta", limits[1]), estimate(data.shallow)
+    note = "With two inputs gates and squared weights are not independent: a neuron that both open has larger weights."
+    yield claim("pair", "mean of the kernel between two inputs, one hidden layer").erratum(
+        printed, corrected, found, 0, exact, note=note, where=appendix
     )
-    yield claim(
-        f"same-behind-three-{config.wide}", f"the same behind three layers of {config.wide}, in the limit"
-    ).equal(limits[3], estimate(data.deep), 0, "corrections are of order L/n", relative=3 / config.wide)
+    deep = f"mean of the kernel between two inputs, three layers of {config.wide}, in the limit"
+    yield claim("pair-deep", deep).equal(
+        limits[3], estimate(data.deep), 0, "corrections are of order $L/n$", relative=3 / config.wide
+    )
     X = data.X.values
-    true, printed = np.abs(_limit(X, 1)[1]), np.abs(_printed(X, 1))
-    bounds = [min(matrix.sum(0).max(), np.linalg.norm(matrix)) for matrix in (printed, true)]
-    yield claim(
-        f"eigenvalue-mean-kernel-{SAMPLES}",
-        f"largest eigenvalue of the mean kernel of {SAMPLES} inputs, one hidden layer",
-    ).erratum(
-        (r"C_0", bounds[0]),
-        (r"\min(\|\mathbb E\,\Theta\|_1, \|\mathbb E\,\Theta\|_F)", bounds[1]),
-        estimate(data.top),
-        0,
-        "an inequality",
-        note="The bound sums the formula for two inputs, which is too small.",
-        where="lecture of 11/30, appendix",
-        relation="at most",
+    true, wrong = np.abs(_limit(X, 1)[1]), np.abs(_printed(X, 1))
+    bounds = [min(matrix.sum(0).max(), np.linalg.norm(matrix)) for matrix in (wrong, true)]
+    printed, corrected = (r"C_0", bounds[0]), (r"\min(\|\mathbb E\,\Theta\|_1, \|\mathbb E\,\Theta\|_F)", bounds[1])
+    found, note = estimate(data.top), "The bound sums the formula for two inputs, which is too small."
+    yield claim("eigenvalue", f"largest eigenvalue of the mean kernel of {SAMPLES} inputs, one hidden layer").erratum(
+        printed, corrected, found, 0, "an inequality", note=note, where=appendix, relation="at most"
     )
 
 
@@ -182,9 +160,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         depths = np.unique(np.maximum(np.round(ratios * width).astype(int), 1))
         left.semilogy(depths / width, [_spread(width, n) for n in depths], ".-", color=f"C{i}", label=f"width {width}")
     sheet.guide(left, ratios, rk.kernel_spread(ratios), "limit")
-    sheet.label(
-        left, "How random the kernel is", "depth over width, $L/n$", "mean square over squared mean", "upper left"
-    )
+    spread = "mean square over squared mean"
+    sheet.label(left, "How random the kernel is", "depth over width, $L/n$", spread, "upper left")
     cosines = np.linspace(-0.999, 0.999, 101)
     pairs = [np.array([[1.0, 0.0], [c, math.sqrt(1 - c * c)]]) * math.sqrt(2 / config.inputs) for c in cosines]
     right.plot(cosines, [_limit(two, 1)[1][0, 1] for two in pairs], color="C0", label="recursion")

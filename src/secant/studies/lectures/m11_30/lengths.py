@@ -14,7 +14,7 @@ SMALL = (4, 30, 30, 30, 30)
 """Inputs and widths of networks that are drawn weight by weight."""
 
 FEW = 10
-"""Layers of networks whose mean fourth powers so many draws can measure."""
+"""Layers of networks so shallow that the draws can measure mean fourth powers."""
 
 
 class Config(Seeded):
@@ -32,9 +32,9 @@ class Config(Seeded):
 @study("lectures/11-30-lengths", section="11-30", title="Depth over width decides how random a gradient is")
 def run(config: Config) -> xr.Dataset:
     r"""For large widths and $\beta = 5\sum_l 1/n_l$, five times the ratio of depth to width, squared derivatives of a
-    random ReLU network are log-normal, $\exp\mathcal N(-\frac\beta2, \beta)$ times their mean: exponentially sensitive
-    to $L/n$. It is so for the sum of squares over the last hidden layer. A single output multiplies it by one
-    independent $\chi^2_1$, and mean fourth powers grow as $e^\beta$.
+    random ReLU network are log-normal: $\exp\mathcal N(-\frac\beta2, \beta)$ times their mean. So they are
+    exponentially sensitive to $L/n$. This is the law of the sum of squares over the last hidden layer. A single output
+    multiplies the sum by one independent $\chi^2_1$. Mean fourth powers grow as $e^\beta$.
     """
     random = np.random.default_rng(config.seed)
     z = rp.signals(rp.draw_weights(random, SMALL, config.draws // 4), np.ones(SMALL[0]))
@@ -53,12 +53,12 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _log(lengths: np.ndarray) -> np.ndarray:
-    """Logarithms; where a layer is shut there is no length, and none."""
+    """Logarithms, and NaN where a layer is shut and there is no length."""
     return np.log(np.where(lengths > 0, lengths, np.nan))
 
 
 def _shapes(width: int) -> list[tuple[int, ...]]:
-    """Networks of one sum of inverse widths: few layers, twice as many of twice the width, and one that is narrow."""
+    """Networks with one sum of inverse widths: few layers, twice as many of twice the width, and one narrow layer."""
     return [(width,) * FEW, (2 * width,) * 2 * FEW, (width // 4, *[width] * (FEW - 4))]
 
 
@@ -71,59 +71,41 @@ def _spread(values: xr.DataArray) -> lab.Estimate:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     mean, variance, _ = rp.log_norm(SMALL)
-    size = f"{len(SMALL) - 1} layers of {SMALL[-1]}"
-    yield claim(f"{size}-mean-log", f"{size}: mean of the log").equal(
-        mean, estimate(data.hidden), 0, "exact at every width"
-    )
-    yield claim(f"{size}-variance-log", f"{size}: variance of the log").equal(
-        variance, _spread(data.hidden), 0, "exact at every width"
-    )
-    yield claim(f"{size}-variance-log-one", f"{size}: variance of the log of one squared derivative").erratum(
-        (r"\beta", rp.aspect(SMALL)),
-        (r"\beta + \pi^2/2", variance + math.pi**2 / 2),
-        _spread(data.output),
-        0,
-        "exact at every width",
-        note="The law is that of the sum of squares over the last hidden layer; one output is a Gaussian sum over it.",
-        where="lecture of 11/30, the theorem on log-normality",
+    size, exact = f"{len(SMALL) - 1} layers of {SMALL[-1]}", "exact at every width"
+    yield claim("small-mean", f"{size}: mean of the log").equal(mean, estimate(data.hidden), 0, exact)
+    yield claim("small-variance", f"{size}: variance of the log").equal(variance, _spread(data.hidden), 0, exact)
+    printed, corrected = (r"\beta", rp.aspect(SMALL)), (r"\beta + \pi^2/2", variance + math.pi**2 / 2)
+    note = "The law is that of the sum of squares over the last hidden layer; one output is a Gaussian sum over it."
+    found, where = _spread(data.output), "lecture of 11/30, the theorem on log-normality"
+    yield claim("one-output", f"{size}: variance of the log of one squared derivative").erratum(
+        printed, corrected, found, 0, exact, note=note, where=where
     )
     order = Tolerance(relative=5 / config.width, why="the next order, below 5/n of it")
     for depth in config.depths:
         widths, name = (1, *[config.width] * depth), f"{depth} layers of {config.width}"
-        found = data.log.sel(depth=depth)
-        beta = rp.aspect(widths)
-        yield claim(f"{name}-mean-log", f"{name}: mean of the log").equal(-beta / 2, estimate(found), order)
-        yield claim(f"{name}-variance-log", f"{name}: variance of the log").equal(beta, _spread(found), order)
+        found, beta = data.log.sel(depth=depth), rp.aspect(widths)
+        yield claim(f"mean-{depth}", f"{name}: mean of the log").equal(-beta / 2, estimate(found), order)
+        yield claim(f"variance-{depth}", f"{name}: variance of the log").equal(beta, _spread(found), order)
         mean, variance, third = rp.log_norm(widths)
-        for at, share in ((-1, found < -beta / 2 - math.sqrt(beta)), (1, found > -beta / 2 + math.sqrt(beta))):
+        low, high = found < -beta / 2 - math.sqrt(beta), found > -beta / 2 + math.sqrt(beta)
+        for at, side, share in ((-1, "below", low), (1, "above", high)):
             # What the exact cumulants add to a normal law, to first order; the third adds nothing at one deviation.
             moved = stats.norm.pdf(1) * ((mean + beta / 2) / math.sqrt(beta) + at * (variance / beta - 1) / 2)
-            yield claim(
-                f"{name}-share-networks-more-{'above' if at > 0 else 'below'}",
-                f"{name}: share of networks more than a deviation {'above' if at > 0 else 'below'}",
-            ).equal(
-                stats.norm.cdf(-1),
-                estimate(share),
-                abs(moved) + third**2 / beta**3 + 25 / config.width**2,
-                "the next order of cumulants",
+            room = abs(moved) + third**2 / beta**3 + 25 / config.width**2
+            yield claim(f"{side}-{depth}", f"{name}: share of networks more than a deviation {side}").equal(
+                stats.norm.cdf(-1), estimate(share), room, "the next order of cumulants"
             )
     for kind, widths in enumerate(_shapes(config.width)):
         name = f"{len(widths)} layers of {widths[-1]}" + (f", one of {widths[0]}" if widths[0] < widths[-1] else "")
-        yield claim(f"variance-log-depth-{name}", f"variance of the log by depth over width: {name}").equal(
-            rp.aspect((1, *widths)),
-            _spread(data["shape"].isel(kind=kind)),
-            0,
-            "the next order, below 5/n of it",
-            relative=5 / min(widths),
+        variance, room = _spread(data["shape"].isel(kind=kind)), Tolerance(0.0, 5 / min(widths), order.why)
+        yield claim(f"shape-{kind + 1}", f"variance of the log by depth over width: {name}").equal(
+            rp.aspect((1, *widths)), variance, room
         )
     value, error, freedom = estimate(1 + (data.length.sel(layer=FEW) - 1) ** 2)  # the mean itself is known to be 1
     rate = config.width / FEW
-    yield claim("log-mean-fourth", "log of mean fourth powers: its growth with depth over width").equal(
-        5.0,
-        lab.Estimate(math.log(value) * rate, error / value * rate, freedom),
-        0,
-        "the next order of log(1 + 5/n)",
-        relative=2.5 / config.width,
+    growth = lab.Estimate(math.log(value) * rate, error / value * rate, freedom)
+    yield claim("fourth-powers", "log of mean fourth powers: its growth with depth over width").equal(
+        5.0, growth, 0, r"the next order of $\log(1 + 5/n)$", relative=2.5 / config.width
     )
 
 
@@ -141,6 +123,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     name = f"networks of width {config.width}"
     right.errorbar(ratio, squares.mean("draw"), error, fmt="o", ms=5, capsize=3, color="C0", label=name)
     sheet.guide(right, ratio, np.exp(5 * ratio), "$e^{5L/n}$")
-    sheet.label(
-        right, "Fourth powers of gradients", "depth over width, $L/n$", "mean over squared mean square", "upper left"
-    )
+    spread = "mean over squared mean square"
+    sheet.label(right, "Fourth powers of gradients", "depth over width, $L/n$", spread, "upper left")

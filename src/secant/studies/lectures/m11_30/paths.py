@@ -6,46 +6,41 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
+from secant.lab import Figure, Findings, claim, estimate, fits_memory, option, options, sheet, study
 from secant.lab import ratio_of_means as ratio
+from secant.studies.shared.relu_networks import Shallow
 from secant.theory.wide import relu_paths as rp
 
 TINY = (2, 3, 3)
 """Inputs and hidden widths of the network whose paths are added up one by one."""
 
 LAWS = {law: rp.KURTOSIS[law] for law in ("gaussian", "uniform")}
-"""Laws of the weights; the fourth powers of more would be too rare to be measured."""
+"""Laws of the weights and their kurtosis. With a larger kurtosis, large fourth powers would be too rare to measure."""
 
 BLOCK = 1_000
 """Networks that are held at once."""
 
 
-class Config(Seeded):
+class Config(Shallow):
     inputs: int = option(4, at_least=1, at_most=100, help="entries of an input")
-    layers: int = options.layers(2, at_most=20)
-    width: int = options.width(20, at_least=20, at_most=300)
     draws: int = options.draws(20_000, 200_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
         """Networks that a machine holds, with moments that so many draws can measure."""
-        if self.layers > self.width // 5:
-            raise ValueError(
-                f"layers: must be at most a fifth of width, {self.width // 5}: in deeper networks the mean of fourth "
-                f"powers is made by a few that are never drawn; got {self.layers}."
-            )
+        super().check()
         fits_memory(16.0 * self.width * (self.layers * self.width + self.inputs) * BLOCK, "width")
         fits_memory(200.0 * self.draws * self.layers, "draws or layers")
 
 
 @study("lectures/11-30-paths", section="11-30", title="A ReLU network is a sum over its paths")
 def run(config: Config) -> xr.Dataset:
-    r"""A ReLU network without biases, with weights $\sqrt{2/n_{l-1}}$ times independent numbers of a symmetric law of
-    variance 1, is a sum over paths, each the product of its weights and of its gates. On one input the gates are
-    independent fair coins, and independent of every even function of the weights. So
+    r"""Take a ReLU network without biases, with weights $\sqrt{2/n_{l-1}}$ times independent numbers of a symmetric law
+    of variance 1. The network is a sum over paths; each path gives the product of its weights and of its gates. On one
+    input the gates are independent fair coins, and independent of every even function of the weights. So
     $\mathbb E\,(\partial z_q/\partial x_p)^2 = 2/n_0$ at every depth and width. As an exercise, for Gaussian weights
     $$\mathbb E\,\Big(\frac{\partial z_q}{\partial x_p}\Big)^4
-    = \frac{12}{n_0^2}\prod_{l=1}^L\Big(1 + \frac5{n_l}\Big) :$$
-    the ratio of depth to width decides how much gradients explode and vanish.
+    = \frac{12}{n_0^2}\prod_{l=1}^L\Big(1 + \frac5{n_l}\Big).$$
+    So the ratio of depth to width decides how much gradients explode and vanish.
     """
     random = np.random.default_rng(config.seed)
     weights, x = rp.draw_weights(random, TINY, 100), random.standard_normal(TINY[0])
@@ -77,7 +72,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _powers(random: np.random.Generator, widths: tuple[int, ...], draws: int, law: str) -> Any:
-    """Of the derivatives in one input, behind the gates of every layer: sums of their squares and fourth powers."""
+    """Sums of the squares and fourth powers of derivatives in one input, behind the gates of every layer."""
     found = []
     for first in range(0, draws, BLOCK):
         weights = rp.draw_weights(random, widths, min(BLOCK, draws - first), law=law)
@@ -90,36 +85,34 @@ def _powers(random: np.random.Generator, widths: tuple[int, ...], draws: int, la
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim("paths-small-network", "paths of the small network").count(math.prod(TINY), data.number)
-    yield claim("sum-paths-forward", "sum over paths against the forward pass").zero(
-        data.output - data.forward, 1e-12, "rounding"
-    )
-    yield claim("sum-paths-differences", "sum over paths against differences of the output").zero(
+    yield claim("paths", "paths of the small network").count(math.prod(TINY), data.number)
+    left = data.output - data.forward
+    yield claim("forward", "sum over paths against the forward pass").zero(left, 1e-12, "rounding")
+    yield claim("jacobian", "sum over paths against differences of the output").zero(
         abs(data.jacobian - data.slope).max(), 1e-9, "the network is linear between its kinks: rounding over the step"
     )
     gate = data.gate.values
     for number, name in ((1, "one gate is"), (2, "two gates are"), (3, "three gates are")):
-        yield claim(f"share-networks-where-{name}", f"share of networks where {name} open").equal(
+        yield claim(f"gates-{number}", f"share of networks where {name} open").equal(
             0.5**number, estimate(gate[:, :number].all(1)), 0, "fair coins"
         )
-    yield claim("share-squares-signals", "share of the squares of signals where all are open").equal(
-        1 / 8,
+    found, why = (
         ratio(gate.all(1) * data["size"], data["size"]),
-        0,
         "gates are independent of even functions of the weights",
     )
-    widths = (config.inputs, *[config.width] * config.layers)
+    yield claim("even-functions", "share of the squares of signals where all three gates are open").equal(
+        1 / 8, found, 0, why
+    )
+    widths, exact = (config.inputs, *[config.width] * config.layers), "exact at every width"
     for law, kurtosis in LAWS.items():
         # Over the last weights the mean is known, given all others: it has less of a tail than the powers themselves.
         square, fourth = (data[name].sel(law=law, layer=config.layers) for name in ("square", "fourth"))
-        yield claim(f"{law}-weights-mean-square", f"{law} weights: mean square of a derivative").equal(
-            2 / config.inputs, estimate(2 / config.width * square), 0, "exact at every width"
+        yield claim(f"square-{law}", f"{law} weights: mean square of a derivative").equal(
+            2 / config.inputs, estimate(2 / config.width * square), 0, exact
         )
-        yield claim(f"{law}-weights-mean-fourth", f"{law} weights: mean fourth power of a derivative").equal(
-            rp.fourth_moment(widths, kurtosis=kurtosis),
-            estimate(4 / config.width**2 * (3 * square**2 + (kurtosis - 3) * fourth)),
-            0,
-            "exact at every width",
+        found = estimate(4 / config.width**2 * (3 * square**2 + (kurtosis - 3) * fourth))
+        yield claim(f"fourth-{law}", f"{law} weights: mean fourth power of a derivative").equal(
+            rp.fourth_moment(widths, kurtosis=kurtosis), found, 0, exact
         )
 
 
@@ -140,11 +133,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         hidden = [(config.inputs, *[config.width] * n) for n in layers]
         exact = [scale * rp.signal_moments(widths, kurtosis=kurtosis)[0] for widths in hidden]
         sheet.guide(right, layers, exact, color=f"C{i}")
-    sheet.label(
-        right,
-        "Fourth moments, exact and drawn",
-        "hidden layer",
-        r"$\mathbb{E}\,|h|^4 / (\mathbb{E}\,|h|^2)^2$",
-        legend={"title": "law of the weights"},
-        xticks=layers,
-    )
+    right.set_xticks(layers)
+    moment = r"$\mathbb{E}\,|h|^4 / (\mathbb{E}\,|h|^2)^2$"
+    sheet.label(right, "Fourth moments, exact and drawn", "hidden layer", moment, {"title": "law of the weights"})
