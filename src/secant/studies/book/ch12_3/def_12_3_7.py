@@ -85,7 +85,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             found,
             0,
             "sampling error alone",
-            note="Two factors are swapped. This is correct only if the noise is a symmetric matrix.",
+            note="Two factors are swapped. Their order does not matter if the noise is a symmetric matrix.",
             where="definition 12.3.7",
         )
 

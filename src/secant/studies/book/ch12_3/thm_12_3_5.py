@@ -39,7 +39,7 @@ def run(config: Config) -> xr.Dataset:
     r"""Batch and step size times $\kappa$ leave $\sqrt\eta\sigma$, and so the equation, unchanged. Both runs are near
     the equation, hence near each other: $|\mathbb Eg(x_k^{(B)}) - \mathbb Eg(x_{\lfloor k/\kappa\rfloor}^{(\kappa B)})|
     \le C(1 + \kappa)\eta$. On three parabolas the difference is $C_g(\kappa - 1)\eta$ to first order, with $C_x =
-    2te^{-2t}x_0$. It is linear in $\kappa$, and as large as the mean itself once $\kappa\eta$ is large.
+    2te^{-2t}x_0$. It is linear in $\kappa$, and as large as the mean itself once $\kappa\eta$ is of order 1.
     """
     model, random, times = three(), np.random.default_rng(config.seed), round(1 / (config.lr * max(config.factors)))
     rows, real = [], []

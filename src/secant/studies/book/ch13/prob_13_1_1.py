@@ -52,7 +52,8 @@ def descend(start: np.ndarray, lr: np.ndarray, k: int, config: Config) -> np.nda
     def after(W: np.ndarray) -> np.ndarray:
         return np.where(W >= CAP, CAP, np.minimum(step(W, slope(W, config), k, lr), CAP))
 
-    return np.stack(orbit(after, first, config.steps))
+    path: list[np.ndarray] = orbit(after, first, config.steps)
+    return np.stack(path)
 
 
 def explodes(path: np.ndarray) -> np.ndarray:
@@ -61,7 +62,7 @@ def explodes(path: np.ndarray) -> np.ndarray:
 
 
 def border(start: float, k: int, config: Config) -> float:
-    """The least step size at which the first step lets the product grow, by bisection."""
+    """The least step size at which the product grows in a step, by bisection. Above it the product only grows."""
     low, high = 0.0, 100.0 / float(slope(np.array(start), config)) * max(1.0, start ** (2 / k - 1))
     for _ in range(60):
         middle = (low + high) / 2

@@ -5,26 +5,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import (
-    Figure,
-    Findings,
-    Seeded,
-    Tolerance,
-    claim,
-    estimate,
-    option,
-    options,
-    ratio_of_means,
-    scaled,
-    sheet,
-    study,
-)
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, ratio_of_means, scaled, sheet, study
 from secant.theory.normalization.weight_decay import equilibrium, norm_after
 
-SIGNALS = (0.0, 10.0)
-"""Curvature of the loss that all chains share; the noise of each weight has variance 1."""
 PACE = r"$\sqrt{2\eta\lambda/\langle|g|^2\rangle}$"
 FORCES = {0.0: "noise alone", 10.0: "noise and a signal"}
+"""Curvature of the loss that all chains share -> its name; the noise of each weight has variance 1."""
+SIGNALS = tuple(FORCES)
 STARTS = (0.5, 2.0)
 """Lengths at the start over the equilibrium, for runs on the way to it."""
 
@@ -117,10 +104,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             one = data.sel(product=product, signal=signal)
             key, name = f"{product:g}-{'signal' if signal else 'noise'}", rf"$\eta\lambda = {product:g}$, {force}"
             first = np.exp(-4 * product * burn) / (4 * product * (config.steps - burn))
-            near = Tolerance(3 * product, 0.0, why)
-            begun = Tolerance(
-                3 * product + first, 0.0, f"{why}, and what is left of a start that is off by its own size"
-            )
+            near = 3 * product, why
+            begun = 3 * product + first, f"{why}, and what is left of a start that is off by its own size"
             mean = float(one.slope.mean())
             theory = equilibrium(config.lr, product / config.lr, np.sqrt(mean))
             length = ratio_of_means(one.fourth, theory.norm**4 * one.slope / mean)
@@ -130,7 +115,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
                 ("angle", r"mean square angle of a step over $2\eta\lambda$", turn, near),
                 ("step", rf"mean step size on the sphere over {PACE}", pace, begun),
             ):
-                yield claim(f"{key}-{what}", f"{name}: {words}").equal(1.0, found, within if signal else near)
+                yield claim(f"{key}-{what}", f"{name}: {words}").equal(1.0, found, *(within if signal else near))
     at, decay, slope = int(1 / (4 * config.products[0])), config.products[0] / config.lr, np.sqrt(config.weights - 1)
     size = float(equilibrium(config.lr, decay, slope).norm)
     why = r"the next order in $\eta\lambda$: at most $1 + \ln$ of what $|w|^4$ lacks, times it"
@@ -164,5 +149,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     ends = np.array(right.get_xlim()) * [1, 1.05]
     sheet.guide(right, ends, ends, "equal")
     right.set(xscale="log", yscale="log")
-    x = r"$\eta\langle|g(\bar w)|^2\rangle/(2\lambda)$"
-    sheet.label(right, "Length", x, r"$\langle|w|^4\rangle$", "upper left")
+    theory = r"$\eta\langle|g(\bar w)|^2\rangle/(2\lambda)$"
+    sheet.label(right, "Length", theory, r"$\langle|w|^4\rangle$", "upper left")

@@ -22,9 +22,9 @@ class Config(Seeded):
 @study("book/lem-13.4.8", section="13.4", title="Short weights grow")
 def run(config: Config) -> xr.Dataset:
     r"""In any $\lceil1/(6\lambda\eta)\rceil$ steps there is a step $T$ with $|w_T|^2 \ge \pi^2\rho\eta$ or $|\nabla
-    L(\bar w_T)|^2 \le 8\pi^4\rho^2\lambda\eta$. At the first such step $|w_T|^2 \le 2(\pi^2\rho\eta)^2/|w_0|^2$ if
-    $|w_0|^2 \le \pi^2\rho\eta$. By Pythagoras $|w_{t+1}|^2 = (1 - \eta\lambda)^2|w_t|^2 + \eta^2|\nabla L(w_t)|^2$
-    (13.4), and before $T$ the square $|w_t|^2$ grows by at least $6\pi^2\rho\lambda\eta^2$ a step.
+    L(\bar w_T)|^2 \le 8\pi^4\rho^2\lambda\eta$. Then also $|w_T|^2 \le 2(\pi^2\rho\eta)^2/|w_0|^2$ if $|w_0|^2 \le
+    \pi^2\rho\eta$. By Pythagoras $|w_{t+1}|^2 = (1 - \eta\lambda)^2|w_t|^2 + \eta^2|\nabla L(w_t)|^2$ (13.4), and
+    before $T$ the square $|w_t|^2$ grows by at least $6\pi^2\rho\lambda\eta^2$ a step.
     """
     random, decay = np.random.default_rng(config.seed), config.product / config.lr
     loss, direction = steep(random, config.smoothness, config.dim)
