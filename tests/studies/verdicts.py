@@ -78,11 +78,11 @@ LECTURES_11_16: Verdicts = {
 
 BOOK_12: Verdicts = {
     # Twenty steps from three starts: claims about networks, judged at laptop scale.
-    ("book/noise-shape", "test-error-noise"): "inconclusive",
-    ("book/noise-shape", "sharpness-noise-batches"): "inconclusive",
+    ("book/noise-shape", "test-error-isotropic"): "inconclusive",
+    ("book/noise-shape", "sharpness-isotropic"): "inconclusive",
     ("book/scaling-network", "factor-4-loss"): "inconclusive",
-    ("book/scaling-network", "factor-4-test"): "inconclusive",
-    ("book/scaling-network", "samples-loss-small"): "inconclusive",
+    ("book/scaling-network", "factor-4-test-error"): "inconclusive",
+    ("book/scaling-network", "all-loss"): "inconclusive",
 }
 
 OTHERWISE = QUADREG_3 | THESIS_2 | THESIS_3 | THESIS_4 | LECTURES_11_16 | BOOK_12

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
+import numpy as np
+import xarray as xr
+
+from secant.lab import Findings, claim, estimate
 from secant.theory.noise.linear_noise import NoisyQuadratic
 
 
 def three() -> NoisyQuadratic:
-    r"""Three losses with one drawn at a time, $(x - 3)^2$, $(x + 3)^2$ and $x^2 + 9$: $\Sigma = 24$ everywhere."""
+    r"""The losses $(x - 3)^2$, $(x + 3)^2$ and $x^2 + 9$, one drawn at a time: $\Sigma = 24$ everywhere."""
     return NoisyQuadratic(2 * np.ones((3, 1, 1)), np.array([[6.0], [-6.0], [0.0]]))
 
 
@@ -34,7 +38,7 @@ def chains(
     start: float,
     batch: int = 1,
 ) -> np.ndarray:
-    """Stochastic gradient descent in one dimension on batches of independent samples, many runs at once."""
+    """Where many runs of stochastic gradient descent in one dimension end, on batches of independent samples."""
     assert model.chances is not None
     H, h = model.hessians[:, 0, 0], model.offsets[:, 0]
     x = np.full(shape, float(start))
@@ -42,3 +46,15 @@ def chains(
         seen = random.choice(len(H), size=(batch, *shape), p=model.chances)
         x = x - lr * (H[seen] * x - h[seen]).mean(0)
     return x
+
+
+def agree(key: str, name: str, x: xr.DataArray, mean: float, variance: float) -> Findings:
+    """Two claims: runs have the mean and the variance that their formulas give."""
+    yield claim(f"{key}-mean", f"{name}: mean less its formula").equal(0, estimate(x - mean), 0, "sampling error alone")
+    spread = estimate((x - mean) ** 2 / variance)
+    yield claim(f"{key}-variance", f"{name}: variance over its formula").equal(1, spread, 0, "sampling error alone")
+
+
+def normal(x: np.ndarray, mean: float, variance: float) -> np.ndarray:
+    """The density of a normal law."""
+    return np.exp(-((x - mean) ** 2) / (2 * variance)) / math.sqrt(2 * math.pi * variance)

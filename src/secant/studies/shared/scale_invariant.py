@@ -119,7 +119,7 @@ class Path(NamedTuple):
     Attributes:
         square: $|w_t|^2$, shape `(steps + 1, starts)`.
         loss: $L(w_t)$.
-        gradient: $|\\nabla L(\\bar w_t)|^2$.
+        gradient: $|\\nabla L(\\bar w_t)|^2$, on the unit sphere.
         end: the last weights.
     """
 
@@ -141,6 +141,15 @@ def descend(loss: Loss, start: np.ndarray, lr: float, decay: float, steps: int) 
             w = (1 - lr * decay) * w - lr * g
     square, value, gradient = (np.stack(column) for column in zip(*rows, strict=True))
     return Path(square, value, gradient, w)
+
+
+def steep(random: np.random.Generator, smoothness: float, dim: int) -> tuple[Quotient, np.ndarray]:
+    r"""A quotient with a given $\rho$ and random eigenvalues, and a unit vector where its gradient is largest."""
+    top = smoothness / 2
+    # The gradient is largest half way between the lowest and the highest eigenvector.
+    direction = np.zeros(dim)
+    direction[[0, -1]] = np.sqrt(0.5)
+    return Quotient(np.sort(np.concatenate([[0.0, top], top * random.random(dim - 2)]))), direction
 
 
 def three_losses(random: np.random.Generator, dim: int, samples: int) -> dict[str, Loss]:

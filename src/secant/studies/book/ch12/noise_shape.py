@@ -28,7 +28,7 @@ class Config(Seeded):
 
 
 def largest(loss: Any, theta: Any) -> Any:
-    """The largest eigenvalue of the Hessian, by forty products from the gradient on."""
+    """The largest eigenvalue of the Hessian: a power iteration of forty products, from the gradient on."""
     gradient = jax.grad(loss)
 
     def norm(v: Any) -> Any:
@@ -45,10 +45,11 @@ def largest(loss: Any, theta: Any) -> Any:
 
 @study("book/noise-shape", section="12.1", title="The shape of gradient noise")
 def run(config: Config) -> xr.Dataset:
-    r"""Besides its size the shape of the noise seems to matter: the full gradient plus isotropic Gaussian noise of the
-    same total size, the source says, does not have the benefit that the noise of batches has. Gaussian noise of the
-    covariance $\Sigma(\theta)/B$ should come near to it where the equation describes SGD. Here are the test error
-    and the sharpness where the three end, from the same starts and at the same step size.
+    r"""The shape of the noise seems to matter, not only its size. The source claims that the noise of batches has a
+    benefit, and that the full gradient plus isotropic Gaussian noise of the same total size lacks this benefit.
+    Gaussian noise of the covariance $\Sigma(\theta)/B$ should come near to the noise of batches where the equation
+    describes SGD. The study compares test error and sharpness at the end of all three, from the same starts at the same
+    step size.
     """
     task = load("digits", classes=(3, 8), samples=config.samples, label_noise=0.1, seed=config.seed)
     net = nets.mlp([config.width])
@@ -65,7 +66,7 @@ def run(config: Config) -> xr.Dataset:
         return jax.tree.map(jnp.subtract, seen, full(theta))
 
     def noise(kind: Any) -> noises.Noise:
-        """All three, of which one is taken: one program for all runs."""
+        """One of the three kinds. All are computed, so that one program serves all runs."""
 
         def draw(key: Any, theta: Any) -> Any:
             three = [of_batch(key, theta), *(one(key, theta) for one in drawn)]
@@ -74,6 +75,7 @@ def run(config: Config) -> xr.Dataset:
         return draw
 
     tx, ty = jnp.asarray(task.test.x), jnp.asarray(task.test.y).reshape(-1)
+    every = max(1, config.steps // 40)
     found = train(
         problem,
         lambda start: start["params"],
@@ -81,10 +83,8 @@ def run(config: Config) -> xr.Dataset:
         rule=lambda loss, kind, start: noisy(loss, config.lr, noise(kind), seed=start["seed"]),
         over={"kind": np.arange(3), "start": {"params": params, "seed": np.arange(config.draws)}},
         probes={
-            "loss": Probe(problem.objective, every=max(1, config.steps // 40)),
-            "wrong": Probe(
-                lambda theta: jnp.mean(net.apply(theta, tx).reshape(-1) * ty <= 0), every=max(1, config.steps // 40)
-            ),
+            "loss": Probe(problem.objective, every=every),
+            "wrong": Probe(lambda theta: jnp.mean(net.apply(theta, tx).reshape(-1) * ty <= 0), every=every),
         },
     )
     top = jit(jax.vmap(jax.vmap(lambda theta: largest(problem.objective, theta))), quick=True)(found.state)
@@ -94,7 +94,7 @@ def run(config: Config) -> xr.Dataset:
             "wrong": (("kind", "draw", "step"), found["wrong"].values),
             "sharpness": (("kind", "draw"), np.asarray(top)),
         },
-        coords={"kind": list(KINDS), "step": np.arange(found["loss"].shape[-1]) * max(1, config.steps // 40)},
+        coords={"kind": list(KINDS), "step": np.arange(found["loss"].shape[-1]) * every},
     )
 
 
@@ -105,31 +105,27 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         one, plain, shaped = (values.sel(kind=kind) for kind in KINDS)
         scale = float(plain.mean()) or np.nan
         known = scale > 0 and bool(np.isfinite(values).all())
+        given: dict[str, Any] = {"given": known, "otherwise": "there is no error, or a run diverged"}
         yield claim(
-            f"{what}-noise-batches-less",
-            f"{what} with the noise of batches less that with isotropic noise, over it",
-            given=known,
-            otherwise="no error, or a run diverged",
+            f"{what}-isotropic", f"{what}: noise of batches less isotropic noise, over isotropic noise", **given
         ).at_most(0, estimate((one - plain) / scale), "the source's claim: isotropic noise lacks the benefit")
         yield claim(
-            f"{what}-gaussian-noise-same",
-            f"{what} with Gaussian noise of the same covariance less that with batches, over isotropic",
-            given=known,
-            otherwise="no error, or a run diverged",
+            f"{what}-gaussian",
+            f"{what}: Gaussian noise of the same covariance less noise of batches, over isotropic noise",
+            **given,
         ).equal(0, estimate((shaped - one) / scale), 0.1, "ten percent, and the sampling error")
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels = sheet.panels(figure, (13, 4.2), 3)
-    for axes, name in zip(panels, ("loss", "wrong"), strict=False):
+    shown = ((panels[0], "loss", "Train loss", "best"), (panels[1], "wrong", "Test error", None))
+    for axes, name, title, legend in shown:
         for i, kind in enumerate(KINDS):
             rows = data[name].sel(kind=kind)
             axes.plot(data.step, rows.mean("draw"), color=f"C{i}", label=kind)
             axes.fill_between(data.step, rows.min("draw"), rows.max("draw"), color=f"C{i}", alpha=0.15, lw=0)
-        sheet.label(
-            axes, {"loss": "Train loss", "wrong": "Test error"}[name], "step", None, "best" if name == "loss" else None
-        )
+        sheet.label(axes, title, "step", None, legend)
     panels[0].set_yscale("log")
     for i, kind in enumerate(KINDS):
         values = data.sharpness.sel(kind=kind).values

@@ -1,4 +1,4 @@
-"""Problem 12.1.1: the covariance of a batch's gradient is that of a sample's over the size."""
+"""Problem 12.1.1: the covariance of a batch's gradient is the covariance of one sample's gradient, over the size."""
 
 import itertools
 
@@ -19,7 +19,7 @@ class Config(Seeded):
     def check(self) -> None:
         """Without replacement there must be something to choose."""
         if self.batch >= self.samples:
-            raise ValueError(f"batch: fewer than the {self.samples} samples, got {self.batch}.")
+            raise ValueError(f"batch: must be below the {self.samples} samples, got {self.batch}.")
 
 
 LAWS = ("independent", "without replacement")
@@ -35,8 +35,8 @@ def spread(gradients: np.ndarray, batches: np.ndarray) -> np.ndarray:
 def run(config: Config) -> xr.Dataset:
     r"""A batch of $B$ samples has the gradient $\nabla f^{(B)} = \frac1B\sum_{i \in B}\nabla f_i$. Its noise around
     $\bar\nabla = \frac1m\sum_i\nabla f_i$ has the covariance $\Sigma^{(B)} = \frac1B\Sigma$, $\Sigma =
-    \frac1m\sum_i(\nabla f_i - \bar\nabla)(\nabla f_i - \bar\nabla)^\top$, where samples are drawn independently.
-    Drawn without replacement, as a pass through the data does, it is $\frac{m - B}{m - 1}$ of that.
+    \frac1m\sum_i(\nabla f_i - \bar\nabla)(\nabla f_i - \bar\nabla)^\top$, if samples are drawn independently.
+    Passes through the data draw without replacement: this multiplies the covariance by $\frac{m - B}{m - 1}$.
     """
     random = np.random.default_rng(config.seed)
     x, y = random.normal(size=(config.samples, config.dim)), random.choice([-1.0, 1.0], config.samples)
@@ -72,21 +72,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     g, m = data.gradients.values, config.samples
     for law, matrix in predicted(data, config).items():
         off = np.abs(data.listed.sel(law=law) - matrix).max() / np.abs(matrix).max()
-        yield claim(f"{law}-covariance-batches-less", f"{law}: covariance over all batches, less the formula").zero(
+        yield claim(f"{law}-listed", f"{law}: covariance over all batches, less the formula").zero(
             off, 1e-12, "rounding of float64"
         )
-        yield claim(
-            f"{law}-mean-square-noise", f"{law}: mean square of the noise of drawn batches, over its formula"
-        ).equal(1, estimate(data.square.sel(law=law) / np.trace(matrix)), 0, "sampling error alone")
+        yield claim(f"{law}-drawn", f"{law}: mean square of the noise of drawn batches, over its formula").equal(
+            1, estimate(data.square.sel(law=law) / np.trace(matrix)), 0, "sampling error alone"
+        )
     trace = np.trace(predicted(data, config)[LAWS[0]])
-    yield claim("trace-covariance-batch", "trace of the covariance of a batch's gradient").erratum(
+    yield claim("trace", "trace of the covariance of a batch's gradient").erratum(
         (r"\bar\nabla = \frac1m\nabla f_i(x)", (1 - 1 / m) ** 2 * (g**2).sum(1).mean() / config.batch),
         (r"\bar\nabla = \frac1m\sum_{i=1}^m\nabla f_i(x)", trace),
         np.trace(data.listed.sel(law=LAWS[0]).values),
         0,
         "a sum over all batches: rounding",
         relative=1e-12,
-        note="The sum is missing: with one gradient alone the noise would not have mean zero.",
+        note="The sum is missing. With one gradient alone the noise would not have mean zero.",
         where="section 12.1",
     )
 
@@ -94,23 +94,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes = sheet.panels(figure, (7, 4.2))
-    top = float(data.square.max())
-    for i, law in enumerate(LAWS):
-        axes.hist(
-            data.square.sel(law=law),
-            np.linspace(0, top, 40),
-            density=True,
-            histtype="step",
-            lw=1.6,
-            color=f"C{i}",
-            label=law,
-        )
-        sheet.mark(
-            axes,
-            x=np.trace(predicted(data, config)[law]),
-            color=f"C{i}",
-            label=r"$\mathrm{tr}\,\Sigma/B$" if not i else r"$\frac{m-B}{m-1}\,\mathrm{tr}\,\Sigma/B$",
-        )
-    sheet.label(
-        axes, f"Noise of batches of {config.batch} out of {config.samples}", r"$|z^{(B)}|^2$", "density", "best"
-    )
+    bins = np.linspace(0, float(data.square.max()), 40)
+    names = r"$\mathrm{tr}\,\Sigma/B$", r"$\frac{m-B}{m-1}\,\mathrm{tr}\,\Sigma/B$"
+    for i, (law, name) in enumerate(zip(LAWS, names, strict=True)):
+        axes.hist(data.square.sel(law=law), bins, density=True, histtype="step", lw=1.6, color=f"C{i}", label=law)
+        sheet.mark(axes, x=np.trace(predicted(data, config)[law]), color=f"C{i}", label=name)
+    title = f"Noise of batches of {config.batch} out of {config.samples}"
+    sheet.label(axes, title, r"$|z^{(B)}|^2$", "density", "best")

@@ -1,4 +1,4 @@
-"""Section 12.3: the linear scaling rule on a network, and whether it ends where theory says."""
+"""Section 12.3: the linear scaling rule on a network, and whether theory predicts its end."""
 
 from typing import Any
 
@@ -15,12 +15,13 @@ from secant.lab import Figure, Findings, Seeded, claim, estimate, option, option
 from secant.theory.noise.mean_square import critical_step
 
 LARGE = 200
-"""Samples from which on claims about networks are judged."""
+"""Claims about networks are judged from this many samples on."""
 
 CLOSE = 0.2
 """Losses within a fifth count as the same, as in the scaling test."""
 
 LOOKS = 4
+"""Times of a run at which loss and test error are seen, besides the start."""
 
 
 class Config(Seeded):
@@ -34,29 +35,26 @@ class Config(Seeded):
         at_most=256,
         longest=8,
         ascending=True,
-        help="of step size and batch: powers of two, beside all samples",
+        help="factors of step size and batch, powers of two; all samples come on top",
     )
     share: float = option(0.25, at_least=0.01, at_most=0.5, help="step size of small batches over their critical one")
-    steps: int = scaled(smoke=256, laptop=2_048, at_least=64, at_most=2**15, help="of small batches")
+    steps: int = options.steps(256, laptop=2_048, at_least=64, at_most=2**15)
     draws: int = options.draws(4, 12, at_least=3, at_most=64)
 
     def check(self) -> None:
-        """Whole steps between looks."""
+        """Whole steps between the times at which losses are seen."""
         whole = self.samples // self.batch
         if self.samples % self.batch or any(k & (k - 1) or k >= whole for k in self.factors):
-            raise ValueError(
-                f"factors: powers of two below samples over batch, {whole}, a whole number; got {self.factors}."
-            )
+            raise ValueError(f"factors: must be powers of two below samples/batch, {whole}, got {self.factors}.")
         if self.steps % (LOOKS * max(*self.factors, whole)) or whole & (whole - 1):
-            raise ValueError(
-                f"steps: a multiple of {LOOKS} times each factor and {whole}, powers of two; got {self.steps}."
-            )
+            need = f"{LOOKS} times each factor and {LOOKS} times {whole}, a power of two"
+            raise ValueError(f"steps: must be a multiple of {need}, got {self.steps}.")
 
 
 def epochs(random: np.random.Generator, n: int, batch: int, rows: int, draws: int) -> np.ndarray:
-    """Numbers of samples in the order of shuffled epochs, `(draws, rows, n)`; only the first `batch` of a row count.
+    """Numbers of samples in the order of shuffled epochs, `(draws, rows, n)`.
 
-    One shape for all sizes, so that there is one program: a row holds a batch, and repeats it to the end.
+    A row holds a batch and repeats it to the end. So all sizes have one shape, and one program serves them.
     """
     count = -(-rows * batch // n)
     order = random.random((draws, count, n)).argsort(-1).reshape(draws, -1)[:, : rows * batch]
@@ -64,7 +62,7 @@ def epochs(random: np.random.Generator, n: int, batch: int, rows: int, draws: in
 
 
 def trainer(net: nets.Network, x: np.ndarray, y: np.ndarray, tx: np.ndarray, ty: np.ndarray) -> Any:
-    """`(params, lr, rows, steps) -> (draw, look, 2)`: loss and test error, with so many steps between looks."""
+    """`(params, lr, rows, steps) -> (draw, look, 2)`: loss and test error, at the start and after every `steps`."""
 
     def loss(params: Any, inputs: Any, targets: Any) -> jax.Array:
         return jnp.mean((net.apply(params, inputs) - targets) ** 2) / 2
@@ -85,14 +83,14 @@ def trainer(net: nets.Network, x: np.ndarray, y: np.ndarray, tx: np.ndarray, ty:
 
 @study("book/scaling-network", section="12.3", title="The linear scaling rule on a network", new=True)
 def run(config: Config) -> xr.Dataset:
-    r"""By the rule, $\kappa\eta$ with batches of $\kappa B$ trains as $\eta$ with $B$ does, at equal times $\eta t$. On
-    a network the rule is tried for $\kappa$ up to full batches, with the loss on all samples and the test error at four
-    times. Theory knows an end: beyond the critical step $\eta_c(\kappa B)$ of the tangent kernel at the start, second
-    moments grow. Up to half of it the runs should be the same to a fifth; beyond it they should not.
+    r"""By the rule, step size $\kappa\eta$ with batches of $\kappa B$ trains as $\eta$ with $B$ does, at equal times
+    $\eta t$. The study tries the rule on a network for $\kappa$ up to full batches, with the loss on all samples and
+    the test error at four times. Theory knows an end: beyond the critical step $\eta_c(\kappa B)$ of the tangent kernel
+    at the start, second moments grow. Up to half of this step the runs should agree to a fifth; beyond it they should
+    not.
     """
-    task = load(
-        "digits", samples=config.samples, test_samples=200, labels="one-hot", seed=config.seed, dtype=np.float64
-    )
+    sizes: dict[str, Any] = {"samples": config.samples, "test_samples": 200, "seed": config.seed}
+    task = load("digits", labels="one-hot", dtype=np.float64, **sizes)
     (x, y), (tx, ty) = (
         (np.asarray(part.x), np.where(np.asarray(part.y).argmax(1) % 2 == 0, 1.0, -1.0))
         for part in (task.train, task.test)
@@ -104,20 +102,13 @@ def run(config: Config) -> xr.Dataset:
     factors = [1, *config.factors, n // config.batch]
     critical = np.array([critical_step(kernel, k * config.batch, tol=1e-6).step for k in factors])
     lr, train = config.share * critical[0], trainer(net, x, y, tx, ty)
-    found = np.stack(
-        [
-            train(
-                start,
-                k * lr,
-                epochs(random, n, k * config.batch, config.steps, config.draws),
-                config.steps // (k * LOOKS),
-            )
-            for k in factors
-        ]
-    )
+    found = []
+    for k in factors:
+        rows = epochs(random, n, k * config.batch, config.steps, config.draws)
+        found.append(train(start, k * lr, rows, config.steps // (k * LOOKS)))
     return xr.Dataset(
         {
-            "seen": (("factor", "draw", "look", "what"), found),
+            "seen": (("factor", "draw", "look", "what"), np.stack(found)),
             "share": ("factor", lr * np.array(factors) / critical),
             "critical": ("factor", critical),
             "top": np.linalg.eigvalsh(kernel)[-1],
@@ -128,41 +119,38 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim(
-        "critical-step-samples", "critical step of all samples times the largest eigenvalue, over the samples"
-    ).equal(2.0, data.critical[-1] * data.top / config.samples, 1e-5, "the critical step is found to 1e-6")
-    large, why = config.samples >= LARGE, f"a claim about networks, judged from {LARGE} samples on"
+    bound = data.critical[-1] * data.top / config.samples
+    yield claim("critical-step", "critical step of all samples times the largest eigenvalue, over the samples").equal(
+        2.0, bound, 1e-5, "the critical step is found to 1e-6"
+    )
+    given: dict[str, Any] = {
+        "given": config.samples >= LARGE,
+        "otherwise": f"a claim about networks, judged from {LARGE} samples on",
+    }
     late = data.seen.isel(look=slice(1, None))
     small = late.sel(factor=1)
     for k in data.factor.values[1:]:
-        share, name = float(data.share.sel(factor=k)), "all samples" if k == data.factor[-1] else f"factor {k}"
+        share = float(data.share.sel(factor=k))
+        key, name = ("all", "all samples") if k == data.factor[-1] else (f"factor-{k}", f"factor {k}")
         ratio = (late.sel(factor=k, what="loss") / small.sel(what="loss").mean("draw")).mean("look")
         wrong = (late.sel(factor=k, what="wrong") - small.sel(what="wrong")).mean("look")
-        fine = bool(np.isfinite(ratio).all())
+        loss = claim(f"{key}-loss", f"{name}: loss over the loss of small batches, mean of three times", **given)
         if share <= 0.5:
-            yield claim(
-                f"{name}-loss-small-batches",
-                f"{name}: loss over that of small batches, mean of three times",
-                given=large,
-                otherwise=why,
-            ).equal(1.0, estimate(ratio), CLOSE, "below half of the critical step the rule holds to a fifth")
-            yield claim(
-                f"{name}-test-error-less", f"{name}: test error less that of small batches", given=large, otherwise=why
-            ).equal(0.0, estimate(wrong), 0.05, "five percent of the images")
+            why = "below half of the critical step the rule holds to a fifth"
+            yield loss.equal(1.0, estimate(ratio), CLOSE, why)
+            yield claim(f"{key}-test-error", f"{name}: test error less the error of small batches", **given).equal(
+                0.0, estimate(wrong), 0.05, "five percent of the images"
+            )
         elif share >= 1:
-            grown = float(ratio.mean()) if fine else np.inf
-            yield claim(
-                f"{name}-loss-small-batches-mean",
-                f"{name}: loss over that of small batches, mean of three times",
-                given=large,
-                otherwise=why,
-            ).at_least(1 + CLOSE, grown, "beyond the critical step second moments grow")
+            grown = float(ratio.mean()) if np.isfinite(ratio).all() else np.inf
+            yield loss.at_least(1 + CLOSE, grown, "beyond the critical step second moments grow")
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10.5, 4.2), 2)
-    for axes, what, title in ((left, "loss", "Training loss"), (right, "wrong", "Test error")):
+    shown = ((left, "loss", "Training loss", "upper left", "log"), (right, "wrong", "Test error", None, "linear"))
+    for axes, what, title, legend, scale in shown:
         for look in range(1, data.sizes["look"]):
             rows = data.seen.isel(look=look).sel(what=what)
             mean, error = rows.mean("draw"), rows.std("draw") / config.draws**0.5
@@ -171,18 +159,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         for share, style in ((0.5, ":"), (1.0, "--")):
             if float(data.share[0]) < share < float(data.share[-1]):
                 place = np.exp(np.interp(np.log(share), np.log(data.share), np.log(data.factor)))
-                axes.axvline(place, color="grey", lw=1, ls=style)
-        sheet.label(
-            axes,
-            title,
-            r"$\kappa$",
-            None,
-            "upper left" if what == "loss" else None,
-            xscale="log",
-            xticks=data.factor.values,
-            xticklabels=data.factor.values,
-            yscale="log" if what == "loss" else "linear",
-        )
+                sheet.mark(axes, x=place, ls=style)
+        sheet.label(axes, title, r"$\kappa$", None, legend, xscale="log", yscale=scale)
+        axes.set_xticks(data.factor.values, data.factor.values)
         axes.minorticks_off()
     # Runs beyond the end grow without bound: their lines leave the panel.
     first = float(data.seen.isel(look=0).sel(what="loss").max())

@@ -1,4 +1,4 @@
-"""Theorem 12.3.4: the equation follows stochastic gradients at weak order 1."""
+"""Theorem 12.3.4: the equation is an approximation of stochastic gradients of weak order 1."""
 
 import math
 
@@ -11,10 +11,23 @@ from secant.theory.noise.linear_noise import NoisyQuadratic
 from secant.theory.noise.weak_error import bank, coupled, order, weak_errors
 
 TIMES = (0.25, 0.5, 0.75, 1.0)
-"""At which errors on the plane are looked at."""
+"""Times at which errors on the plane are computed."""
 
-START, PARTS = 3.0, 8
-"""Of the parabolas; and steps of the fine reference in the smallest step size of a simulation."""
+START = 3.0
+"""Where runs on the parabolas begin."""
+
+PARTS = 8
+"""Steps of the fine reference in the smallest step size of a simulation."""
+
+NAMES = {"x": "$x$", "x^2": "$x^2$", "cos": r"$\cos x$", "loss": "the loss", "xy": "$xy$", "|x|^2": "$|x|^2$"}
+NAMES |= {"sum of x": r"$\sum_ix_i$"}
+"""Test function -> its name in a sentence."""
+
+PANELS = (
+    ("parabolas", "test", "lr", "Three parabolas, exact"),
+    ("plane", "other", "lr", r"Least squares, $\Sigma(x)$, exact"),
+    ("logistic", "third", "coarse", "Logistic regression, simulated"),
+)
 
 
 class Config(Seeded):
@@ -28,30 +41,26 @@ class Config(Seeded):
         shortest=2,
         longest=4,
         distinct=True,
-        help="step sizes of the simulation, multiples of the smallest that divide the time 2",
+        help="step sizes of the simulation: multiples of the smallest that divide the time 2",
     )
-    samples: int = option(12, at_least=6, at_most=40, help="of the regressions")
+    samples: int = options.samples(12, at_least=6, at_most=40)
     chains: int = scaled(
-        smoke=4_000,
-        laptop=20_000,
-        at_least=1_000,
-        at_most=10**5,
-        help="runs with common random numbers, an even number",
+        smoke=4_000, laptop=20_000, at_least=1_000, at_most=10**5, help="runs on common random numbers, an even number"
     )
 
     def check(self) -> None:
-        """Whole numbers of steps."""
+        """Whole numbers of steps, and pairs of runs."""
         off = lambda number: abs(number - round(number)) > 1e-9  # noqa: E731
         if any(off(0.25 / lr) for lr in self.lrs):
-            raise ValueError(f"lrs: each must divide 1/4, got {self.lrs}.")
+            raise ValueError(f"lrs: every step size must divide 1/4, got {self.lrs}.")
         if any(off(lr / min(self.coarse)) or off(2 / lr) for lr in self.coarse):
-            raise ValueError(f"coarse: multiples of the smallest that divide 2, got {self.coarse}.")
+            raise ValueError(f"coarse: must be multiples of the smallest that divide 2, got {self.coarse}.")
         if self.chains % 2:
-            raise ValueError(f"chains: an even number, got {self.chains}.")
+            raise ValueError(f"chains: must be even, got {self.chains}.")
 
 
 def parabolas(lr: float, steps: int) -> dict[str, float]:
-    """Errors of test functions on three parabolas, in closed form, after some steps of noise scale 1/root lr."""
+    r"""Errors of test functions on three parabolas in closed form, with noise of scale $1/\sqrt\eta$."""
     model = three()
     walk, mean = model.sgd(lr, lr**-0.5), START * math.exp(-2 * lr * steps)
     variance = 6 * (1 - math.exp(-4 * lr * steps))
@@ -67,13 +76,13 @@ def parabolas(lr: float, steps: int) -> dict[str, float]:
 
 
 def regression(random: np.random.Generator, samples: int) -> NoisyQuadratic:
-    """Least squares in the plane: the noise depends on where one is."""
+    """Least squares in the plane, where the noise depends on the weights."""
     a, b = random.normal(size=(samples, 2)), random.normal(size=samples)
     return NoisyQuadratic(a[:, :, None] * a[:, None] + 0.2 * np.eye(2), b[:, None] * a)
 
 
 def plane(model: NoisyQuadratic, lr: float, steps: int) -> dict[str, float]:
-    """The same on the plane, from moments of both."""
+    """Errors of test functions on the plane, from moments of SGD and of the equation."""
     start = np.array([1.0, -1.0])
     one = model.sgd(lr, (0.05 / lr) ** 0.5).moments(start, steps)
     other = model.diffusion(0.05).moments(start, lr * steps)
@@ -84,19 +93,19 @@ def plane(model: NoisyQuadratic, lr: float, steps: int) -> dict[str, float]:
 
 
 def logistic(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Errors of logistic regression in 5 dimensions with normal noise of covariance Sigma(x), and their noise."""
+    r"""Errors of logistic regression in 5 dimensions with normal noise of covariance $\Sigma(x)$, and their noise."""
     z = random.normal(size=(config.samples, 5)) * random.choice([-1.0, 1.0], (config.samples, 1))
     n = config.samples
 
     def moved(x: np.ndarray, xi: np.ndarray, lr: float) -> np.ndarray:
         slopes = -1 / (1 + np.exp(x @ z.T))
-        weights = (xi - xi.mean(1, keepdims=True)) / math.sqrt(n)  # of covariance Sigma without a root
+        weights = (xi - xi.mean(1, keepdims=True)) / math.sqrt(n)  # has the covariance Sigma, without a matrix root
         return x - lr * (slopes @ z / n + 0.2 * x) - 0.5 * math.sqrt(lr) * (slopes * weights) @ z
 
     every = bank(5, lambda x: np.logaddexp(0, -x @ z.T).mean(-1) + 0.1 * (x**2).sum(-1))
-    # Of all coordinates together: the error of one of them may be near zero, and then has no order.
+    # All coordinates together: the error of one coordinate may be near zero, and then it has no order.
     tests = {"sum of x": lambda x: x.sum(-1)} | {name: every[name] for name in ("|x|^2", "cos", "loss")}
-    # A run and that on the opposite noise count as one.
+    # A run and its twin on the opposite noise count as one.
     paired = {name: lambda x, test=test: test(x).reshape(2, -1).mean(0) for name, test in tests.items()}
     smallest = min(config.coarse)
     together = math.lcm(*(round(lr / smallest) for lr in config.coarse))
@@ -122,7 +131,7 @@ def logistic(random: np.random.Generator, config: Config) -> tuple[np.ndarray, n
 
 
 def largest(table: np.ndarray, biggest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Errors and their noise, each test at the time where its error is largest at the largest step size."""
+    """Errors and their noise, each test at the time when its error is largest at the largest step size."""
     when = np.abs(table[:, biggest, :, 0]).argmax(0)
     picked = table[when, :, np.arange(table.shape[2])]
     return picked[..., 0].T, picked[..., 1].T
@@ -131,7 +140,7 @@ def largest(table: np.ndarray, biggest: int) -> tuple[np.ndarray, np.ndarray]:
 @study("book/thm-12.3.4", section="12.3", title="The equation is a weak approximation of order 1")
 def run(config: Config) -> xr.Dataset:
     r"""For smooth losses and noise of bounded moments and small skewness, SGD with step $\eta$ and $dX = -\nabla f\,dt
-    + \sqrt\eta\sigma\Sigma(X)^{1/2}dW$ are weak approximations of order 1: for every test function of polynomial growth
+    + \sqrt\eta\sigma\Sigma(X)^{1/2}dW$ are weak approximations of order 1. For every test function of polynomial growth
     $\max_k|\mathbb Eg(x_k) - \mathbb Eg(X_{k\eta})| \le C_g\eta$, at fixed $\sqrt\eta\sigma$. A single step is off by
     $O(\eta^2)$, and there are $T/\eta$ of them.
     """
@@ -140,9 +149,8 @@ def run(config: Config) -> xr.Dataset:
     ended = [parabolas(lr, round(1 / lr)) for lr in config.lrs]
     steps = [parabolas(lr, 1) for lr in config.lrs]
     rows = [[plane(model, lr, round(t / lr)) for lr in config.lrs] for t in TIMES]
-    flat = largest(
-        np.array([[[(e, 0.0) for e in row.values()] for row in line] for line in rows]), int(np.argmax(config.lrs))
-    )[0]
+    exact = np.array([[[(e, 0.0) for e in row.values()] for row in line] for line in rows])
+    flat = largest(exact, int(np.argmax(config.lrs)))[0]
     errors, noise, tests = logistic(random, config)
     table = lambda rows: np.array([list(row.values()) for row in rows])  # noqa: E731
     return xr.Dataset(
@@ -153,87 +161,56 @@ def run(config: Config) -> xr.Dataset:
             "logistic": (("coarse", "third"), errors),
             "noise": (("coarse", "third"), noise),
         },
-        coords={
-            "lr": list(config.lrs),
-            "test": list(ended[0]),
-            "other": list(rows[0][0]),
-            "third": tests,
-            "coarse": list(config.coarse),
-        },
+        coords={"lr": list(config.lrs), "coarse": list(config.coarse)}
+        | {"test": list(ended[0]), "other": list(rows[0][0]), "third": tests},
     )
+
+
+def short(test: str) -> str:
+    """A test function's name in a key."""
+    return test.replace("|", "")
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    lr, wide = data.lr.values, 5 * float(max(config.lrs))
+    lr, top = data.lr.values, float(max(config.lrs))
     why = "the next order: five times the largest step size"
     for name, along in (("parabolas", "test"), ("plane", "other")):
         for test in data[along].values:
-            errors = data[name].sel({along: test}).values
-            yield claim(f"{name}-order-error-{test}", f"{name}: order of the error of {test}").equal(
-                1, order(lr, errors).value, wide, why
-            )
+            found = order(lr, data[name].sel({along: test}).values)
+            words = f"{name}: order of the error of {NAMES[test]}"
+            yield claim(f"{name}-{short(test)}", words).equal(1, found.value, 5 * top, why)
+    why = r"the next order: half of $24\eta$, the variance of a step"
     for test in ("x", "x^2", "cos"):
-        yield claim(f"one-step-parabolas-{test}", f"one step on parabolas: order of the error of {test}").equal(
-            2,
-            order(lr, data.single.sel(test=test)).value,
-            12 * float(max(config.lrs)),
-            "the next order: half of 24 eta, the variance of a step",
-        )
+        found = order(lr, data.single.sel(test=test))
+        words = f"one step on parabolas: order of the error of {NAMES[test]}"
+        yield claim(f"one-step-{test}", words).equal(2, found.value, 12 * top, why)
     # The reference has the error of its own step size, which is known up to the constant.
     sizes = np.array(config.coarse) - min(config.coarse) / PARTS
+    why = "the next order: the largest step size, and the sampling error"
     for test in data.third.values:
         one = data.sel(third=test)
         found = order(sizes, one.logistic, one.noise)
         yield claim(
-            f"logistic-regression-order-{test}",
-            f"logistic regression: order of the error of {test}",
+            f"logistic-{short(test)}",
+            f"logistic regression: order of the error of {NAMES[test]}",
             given=np.isfinite(found.value),
             otherwise="fewer than two errors stand out of their noise",
-        ).equal(
-            1,
-            Estimate(found.value, found.error),
-            float(max(config.coarse)),
-            "the next order: the largest step size, and the sampling error",
-        )
+        ).equal(1, Estimate(found.value, found.error), float(max(config.coarse)), why)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels = sheet.panels(figure, (13, 4.2), 3)
-    for axes, (name, along, size) in zip(
-        panels, (("parabolas", "test", "lr"), ("plane", "other", "lr"), ("logistic", "third", "coarse")), strict=True
-    ):
+    for axes, (name, along, size, title) in zip(panels, PANELS, strict=True):
         rows = data[name].sortby(size)
         for i, test in enumerate(data[along].values):
             if name == "parabolas" and test == "loss":
-                continue  # the same as that of the square
+                continue  # equal to the error of the square
+            error = 2 * data.noise.sortby(size).sel(third=test) if name == "logistic" else None
             values = np.abs(rows.sel({along: test}))
-            if name == "logistic":
-                axes.errorbar(
-                    rows[size],
-                    values,
-                    2 * data.noise.sortby(size).sel(third=test),
-                    fmt="o-",
-                    ms=4,
-                    color=f"C{i}",
-                    label=test,
-                )
-            else:
-                axes.plot(rows[size], values, "o-", ms=4, color=f"C{i}", label=test)
+            axes.errorbar(rows[size], values, error, fmt="o-", ms=4, color=f"C{i}", label=test)
         middle = float(np.abs(rows).max())
         sheet.guide(axes, rows[size], 1.6 * middle * rows[size] / float(rows[size].max()), r"$\propto\eta$")
-        title = {
-            "parabolas": "Three parabolas, exact",
-            "plane": r"Least squares, $\Sigma(x)$, exact",
-            "logistic": "Logistic regression, simulated",
-        }[name]
-        sheet.label(
-            axes,
-            title,
-            r"$\eta$",
-            "weak error" if name == "parabolas" else None,
-            "lower right",
-            xscale="log",
-            yscale="log",
-        )
+        sheet.label(axes, title, r"$\eta$", None, "lower right", xscale="log", yscale="log")
+    sheet.label(panels[0], y="weak error")

@@ -1,4 +1,4 @@
-"""Definition 12.4.1: the two factors of amplified noise, and what they do to moments of a gradient."""
+"""Definition 12.4.1: the two factors of amplified noise, and their effect on moments of a gradient."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,19 +17,20 @@ class Config(Seeded):
         at_most=1e4,
         longest=12,
         ascending=True,
-        help="amplification, l",
+        help="amplifications",
     )
-    samples: int = option(5, at_least=2, at_most=8, help="of a least-squares problem")
-    drawn: float = option(4.0, at_least=1, at_most=100, help="amplification of the steps that the library takes")
+    samples: int = options.samples(5, at_least=2, at_most=8)
+    drawn: float = option(4.0, at_least=1, at_most=100, help="amplification of the library's steps")
     draws: int = options.draws(8_000, 100_000, at_least=1_000, at_most=10**5)
 
 
 @study("book/def-12.4.1", section="12.4", title="Amplified noise: two batches and their factors")
 def run(config: Config) -> xr.Dataset:
     r"""SVAG takes $\hat g = a\,g_{\gamma_1} + b\,g_{\gamma_2}$ of two independent batches with $a, b = \frac{1 \pm
-    \sqrt{2\ell - 1}}2$ and the step size $\eta/\ell$. $a + b = 1$: the mean is the gradient. $a^2 + b^2 = \ell$: the
-    noise has $\ell$ times the covariance, so that $\sqrt{\eta/\ell}\sqrt\ell\sigma$, and the equation with it, is
-    that of SGD. $a^3 + b^3 = \frac{3\ell - 1}2$: third moments grow only like $\ell$. With $\ell = 1$ it is SGD.
+    \sqrt{2\ell - 1}}2$ and the step size $\eta/\ell$. Because $a + b = 1$, the mean is the gradient. Because $a^2 + b^2
+    = \ell$, the noise has $\ell$ times the covariance: $\sqrt{\eta/\ell}\sqrt\ell\sigma$, and with it the equation, are
+    those of SGD. Because $a^3 + b^3 = \frac{3\ell - 1}2$, third moments grow only like $\ell$. With $\ell = 1$ SVAG is
+    SGD.
     """
     random = np.random.default_rng(config.seed)
     a, b = np.array([amplifiers(ell) for ell in config.amplify]).T
@@ -57,27 +58,28 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     a, b, ell, g = data.a, data.b, data.amplify, data.gradient.values
-    why = "algebra: rounding, relative to l"
-    for power, wanted, words in ((1, 1 + 0 * ell, "1"), (2, ell, "l"), (3, (3 * ell - 1) / 2, "(3l - 1)/2")):
-        yield claim(f"{power}-b-{power}-less-{words}-l", f"a^{power} + b^{power} less {words}, over l^(3/2)").zero(
-            np.abs((a**power + b**power - wanted) / ell**1.5).max(), 1e-12, "algebra: rounding of terms of size l^(3/2)"
-        )
+    why = r"algebra: rounding of terms of size $\ell^{3/2}$"
+    sums = ("a + b", "1", 1 + 0 * ell), ("a^2 + b^2", r"\ell", ell), ("a^3 + b^3", r"(3\ell - 1)/2", (3 * ell - 1) / 2)
+    for power, (left, right, wanted) in enumerate(sums, 1):
+        off = np.abs((a**power + b**power - wanted) / ell**1.5).max()
+        yield claim(f"power-{power}", rf"${left}$ less ${right}$, over $\ell^{{3/2}}$").zero(off, 1e-12, why)
     n, v, s = len(g), g.var(), ((g - g.mean()) ** 3).mean()
-    for name, wanted in (("mean", g.mean()), ("variance", ell * v), ("third", (3 * ell - 1) / 2 * s)):
-        scale = np.abs(g).max() ** {"mean": 1, "variance": 2, "third": 3}[name] * ell**1.5
-        yield claim(
-            f"{name}-{n * n}-pairs-samples-less", f"{name} over all {n * n} pairs of samples, less its formula"
-        ).zero(np.abs((data[name] - wanted) / scale).max(), 1e-12, why)
+    moments = {"mean": g.mean(), "variance": ell * v, "third": (3 * ell - 1) / 2 * s}
+    for power, (name, wanted) in enumerate(moments.items(), 1):
+        off = np.abs((data[name] - wanted) / (np.abs(g).max() ** power * ell**1.5)).max()
+        words = "third moment" if name == "third" else name
+        yield claim(f"pairs-{name}", f"{words} over all {n * n} pairs of samples, less its formula").zero(
+            off, 1e-12, r"algebra: rounding, relative to $\ell$"
+        )
     first = data.sel(amplify=ell.values[0])
-    yield claim(
-        "l-1-second", "l = 1: the second factor", given=float(ell[0]) == 1, otherwise="l = 1 is not among them"
-    ).zero(first.b, 1e-15, "SGD")
-    centred = data.step - g.mean()
-    yield claim("steps-library-mean", "steps of the library: mean over the standard deviation").equal(
-        0, estimate(centred / (config.drawn * v) ** 0.5), 1e-4, "sampling error, and the precision of a step"
+    known, otherwise = float(ell[0]) == 1, r"$\ell = 1$ is not among the amplifications"
+    yield claim("sgd", r"second factor at $\ell = 1$", given=known, otherwise=otherwise).zero(first.b, 1e-15, "SGD")
+    centred, why = data.step - g.mean(), "sampling error, and the precision of a step"
+    yield claim("steps-mean", "steps of the library: mean over the standard deviation").equal(
+        0, estimate(centred / (config.drawn * v) ** 0.5), 1e-4, why
     )
-    yield claim("steps-library-variance", "steps of the library: variance over l Sigma").equal(
-        1, estimate(centred**2 / (config.drawn * v)), 1e-4, "sampling error, and the precision of a step"
+    yield claim("steps-variance", r"steps of the library: variance over $\ell\Sigma$").equal(
+        1, estimate(centred**2 / (config.drawn * v)), 1e-4, why
     )
 
 

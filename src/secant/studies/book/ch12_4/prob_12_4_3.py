@@ -1,19 +1,20 @@
-"""Problem 12.4.3: amplified noise is a noisy oracle of scale root l sigma."""
+r"""Problem 12.4.3: amplified noise is a noisy oracle of scale $\sqrt\ell\sigma$."""
 
 import math
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.optim import amplifiers
-from secant.studies.shared.parabolas import skewed, skewness
+from secant.studies.shared.parabolas import normal, skewed, skewness
 from secant.theory.noise.weak_error import order
 
 
 class Config(Seeded):
     lr: float = options.lr(0.2, at_least=0.02, at_most=1)
-    chance: float = option(0.1, at_least=0.02, at_most=0.4, help="of the rarer value of the noise")
+    chance: float = option(0.1, at_least=0.02, at_most=0.4, help="chance of the rarer value of the noise")
     amplify: tuple[int, ...] = option(
         (1, 2, 4, 8, 16, 32),
         at_least=1,
@@ -21,18 +22,18 @@ class Config(Seeded):
         shortest=3,
         longest=10,
         ascending=True,
-        help="amplification, l, the last three 8 or more",
+        help="amplifications, the last three at least 8",
     )
     draws: int = options.draws(20_000, 400_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
-        """Large amplifications for the exponent."""
+        """Three large amplifications give the exponent."""
         if self.amplify[-3] < 8:
-            raise ValueError(f"amplify: the last three 8 or more, got {self.amplify}.")
+            raise ValueError(f"amplify: the last three must be at least 8, got {self.amplify}.")
 
 
 def noise(ell: int, chance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Values of the two batches' noise with their factors, all pairs, and their chances."""
+    """All values of the noise of two batches with their factors, and the chances of these values."""
     a, b = amplifiers(ell)
     model = skewed(1.0, chance)
     z, p = -model.offsets[:, 0], np.array([chance, 1 - chance])
@@ -41,11 +42,11 @@ def noise(ell: int, chance: float) -> tuple[np.ndarray, np.ndarray]:
 
 @study("book/prob-12.4.3", section="12.4", title="Amplified noise has the skewness that is asked for")
 def run(config: Config) -> xr.Dataset:
-    r"""With $\hat z = \frac1{\sqrt\ell}(az_1 + bz_2)$ it is $\operatorname{Cov}\hat z = \Sigma$ and $\hat g = \nabla f
-    + \sqrt\ell\sigma\hat z$ in law: an oracle of scale $\sqrt\ell\sigma$. Its third moment, $\frac{3\ell -
-    1}{2\ell^{3/2}}\mathbb Ez^3 = O(\ell^{-1/2})$, is one over that scale, as theorem 12.3.4 asks. On $\frac12x^2$ with
-    two-point noise the stationary third cumulant halves as $\ell$ doubles: $-0.04372$ at $\ell = 1$, $-0.00166$ at 32,
-    while the equation has 0.
+    r"""$\hat z = \frac1{\sqrt\ell}(az_1 + bz_2)$ has $\operatorname{Cov}\hat z = \Sigma$, and $\hat g = \nabla f +
+    \sqrt\ell\sigma\hat z$ in law: SVAG is an oracle of scale $\sqrt\ell\sigma$. The third moment of $\hat z$,
+    $\frac{3\ell - 1}{2\ell^{3/2}}\mathbb Ez^3 = O(\ell^{-1/2})$, falls like one over this scale, as theorem 12.3.4
+    asks. On $\frac12x^2$ with two-point noise the stationary third cumulant halves as $\ell$ doubles: $-0.04372$ at
+    $\ell = 1$, $-0.00166$ at 32. The equation has 0.
     """
     model, random = skewed(1.0, config.chance), np.random.default_rng(config.seed)
     laws = [model.svag(config.lr, ell).stationary(order=3) for ell in config.amplify]
@@ -71,64 +72,53 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     ell, lr, m3 = data.amplify.values, config.lr, skewness(config.chance)
     scale = np.sqrt(data.noise.sel(power=2).values)
     third = data.noise.sel(power=3).values / scale**3
-    yield claim("mean-noise", "mean of the noise").zero(np.abs(data.noise.sel(power=1)).max(), 1e-12, "rounding")
-    yield claim("third-moment-z", "third moment of z hat less (3l - 1)/(2 l^(3/2)) E z^3").zero(
-        np.abs(third - (3 * ell - 1) / (2 * ell**1.5) * m3).max(), 1e-11, "a sum over all pairs: rounding"
+    yield claim("noise-mean", "mean of the noise").zero(np.abs(data.noise.sel(power=1)).max(), 1e-12, "rounding")
+    off = np.abs(third - (3 * ell - 1) / (2 * ell**1.5) * m3).max()
+    yield claim("noise-third", r"third moment of $\hat z$ less $\frac{3\ell - 1}{2\ell^{3/2}}\mathbb Ez^3$").zero(
+        off, 1e-11, "a sum over all pairs: rounding"
     )
-    yield claim("third-moment-z-hat", "third moment of z hat times its scale root l, over 3/2 E z^3").at_most(
-        1,
-        (third * np.sqrt(ell) / (1.5 * m3)).max(),
-        "(3l - 1)/2l is below 3/2: condition 3 of theorem 12.3.4",
-        slack=1e-12,
-    )
+    largest = (third * np.sqrt(ell) / (1.5 * m3)).max()
+    yield claim(
+        "condition", r"third moment of $\hat z$ times its scale $\sqrt\ell$, over $\frac32\mathbb Ez^3$"
+    ).at_most(1, largest, r"$(3\ell - 1)/2\ell$ is below $3/2$: condition 3 of theorem 12.3.4", slack=1e-12)
     rho, step = 1 - lr / ell, lr / ell
     formula = -(step**3) * (3 * ell - 1) / 2 * m3 / (1 - rho**3)
-    yield claim("stationary-third-cumulant", "stationary third cumulant less its formula, over it").zero(
-        np.abs(data.third / formula - 1).max(), 1e-9, "a linear system of condition l/eta: rounding"
+    why = r"a linear system of condition $\ell/\eta$: rounding"
+    yield claim("third", "stationary third cumulant less its formula, over the formula").zero(
+        np.abs(data.third / formula - 1).max(), 1e-9, why
     )
-    yield claim("stationary-variance-less", "stationary variance less eta/(2 - eta/l), over it").zero(
-        np.abs(data.variance * (2 - step) / lr - 1).max(), 1e-9, "a linear system of condition l/eta: rounding"
+    yield claim("variance", r"stationary variance less $\eta/(2 - \eta/\ell)$, over it").zero(
+        np.abs(data.variance * (2 - step) / lr - 1).max(), 1e-9, why
     )
-    yield claim("order-third-cumulant", "order of the third cumulant in l").equal(
-        -1,
-        order(ell[-3:], data.third[-3:]).value,
-        (1 + lr) / float(ell[-3]),
-        "the next order: 1/3l and eta/l at the third largest l",
+    found, wide = order(ell[-3:], data.third[-3:]).value, (1 + lr) / float(ell[-3])
+    yield claim("order", r"order of the third cumulant in $\ell$").equal(
+        -1, found, wide, r"the next order: $1/3\ell$ and $\eta/\ell$ at the third largest $\ell$"
     )
     i = 2
-    law = float(data.variance[i])
-    yield claim(f"runs-l-{ell[i]}-variance", f"runs at l = {ell[i]}: variance over its formula").equal(
-        1, estimate(data.x**2 / law), 1e-5, "sampling error; the start is forgotten to exp(-16)"
+    law, name = float(data.variance[i]), rf"runs at $\ell = {ell[i]}$"
+    yield claim("runs-variance", f"{name}: variance over its formula").equal(
+        1, estimate(data.x**2 / law), 1e-5, "sampling error; the start is forgotten to $e^{-16}$"
     )
-    yield claim(
-        f"runs-l-{ell[i]}-third", f"runs at l = {ell[i]}: third moment less its formula, over variance^(3/2)"
-    ).equal(
-        0,
-        estimate((data.x**3 - float(data.third[i])) / law**1.5),
-        1e-4,
-        "sampling error; the start is forgotten to exp(-8)",
+    apart = estimate((data.x**3 - float(data.third[i])) / law**1.5)
+    yield claim("runs-third", rf"{name}: third moment less its formula, over variance$^{{3/2}}$").equal(
+        0, apart, 1e-4, "sampling error; the start is forgotten to $e^{-8}$"
     )
-    top, name = float(ell[-1]), f"l = {ell[-1]}"
-    yield claim(f"factor-z-1-{name}", f"factor of a z_1 + b z_2 that leaves the covariance Sigma, {name}").erratum(
+    top, at = float(ell[-1]), rf"$\ell = {ell[-1]}$"
+    exact: dict[str, Any] = {"within": 0, "why": "a sum over all pairs: rounding", "relative": 1e-11}
+    yield claim("factor", rf"factor of $az_1 + bz_2$ that leaves the covariance $\Sigma$, {at}").erratum(
         (r"\hat z = \frac1\ell(az_1 + bz_2)", 1 / top),
         (r"\hat z = \frac1{\sqrt\ell}(az_1 + bz_2)", top**-0.5),
         1 / scale[-1],
-        0,
-        "a sum over all pairs: rounding",
-        relative=1e-11,
-        note="With the printed factor the covariance is that of z over l, against definition 12.1.2.",
+        **exact,
+        note=r"With the printed factor the covariance is that of $z$ over $\ell$, against definition 12.1.2.",
         where="problem 12.4.3",
     )
-    yield claim(
-        f"scale-oracle-whose-{name}", f"scale of the oracle, whose noise has covariance Sigma, over sigma, {name}"
-    ).erratum(
+    yield claim("scale", rf"scale over $\sigma$ of the oracle whose noise has covariance $\Sigma$, {at}").erratum(
         (r"\nabla f + \ell\sigma\hat z,\ \hat{\mathcal Z}_{\ell\sigma}", top),
         (r"\nabla f + \sqrt\ell\sigma\hat z,\ \hat{\mathcal Z}_{\sqrt\ell\sigma}", math.sqrt(top)),
         scale[-1],
-        0,
-        "a sum over all pairs: rounding",
-        relative=1e-11,
-        note="The same factor, twice more: in the oracle, and in the name of its law.",
+        **exact,
+        note="The same factor is wrong twice more: in the oracle, and in the name of its law.",
         where="problem 12.4.3",
     )
 
@@ -139,8 +129,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     spread = math.sqrt(float(data.variance[2]))
     bins = spread * np.linspace(-4, 4, 81)
     left.hist(data.x, bins, density=True, color="C0", alpha=0.4, label=rf"runs, $\ell = {config.amplify[2]}$")
-    normal = math.sqrt(config.lr / 2)
-    sheet.guide(left, bins, np.exp(-((bins / normal) ** 2) / 2) / (normal * math.sqrt(2 * math.pi)), "the equation")
+    sheet.guide(left, bins, normal(bins, 0, config.lr / 2), "the equation")
     sheet.label(left, "Stationary law", "$x$", "density", "best")
     ell = data.amplify.values
     right.loglog(ell, -data.third, "o-", color="C1", label="third cumulant, minus")

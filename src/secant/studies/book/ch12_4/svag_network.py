@@ -1,4 +1,4 @@
-"""Section 12.4: does amplified noise on a network converge, and to what SGD does?"""
+"""Section 12.4: does amplified noise on a network converge, and does SGD agree with the limit?"""
 
 import jax
 import jax.numpy as jnp
@@ -31,24 +31,25 @@ class Config(Seeded):
         shortest=3,
         longest=7,
         ascending=True,
-        help="amplification, l: powers of 2 from 1 on",
+        help="amplifications: powers of 2 from 1 on",
     )
     draws: int = options.draws(4, 8, at_least=3, at_most=64)
 
     def check(self) -> None:
-        """Common times."""
+        """All amplifications reach common times."""
         if any(ell & (ell - 1) for ell in self.amplify) or self.amplify[0] != 1:
-            raise ValueError(f"amplify: powers of 2 from 1 on, got {self.amplify}.")
+            raise ValueError(f"amplify: must be powers of 2 from 1 on, got {self.amplify}.")
         if self.steps % self.amplify[-1]:
-            raise ValueError(f"steps: a multiple of the largest amplification, {self.amplify[-1]}, got {self.steps}.")
+            most = self.amplify[-1]
+            raise ValueError(f"steps: must be a multiple of the largest amplification, {most}, got {self.steps}.")
 
 
 @study("book/svag-network", section="12.4", title="Amplified noise on a network")
 def run(config: Config) -> xr.Dataset:
-    r"""Whether SGD at a finite step size follows its equation can be seen without solving it: SVAG tends to it as $\ell
-    \to \infty$. In units of $t = k\eta/\ell$ the curves of train loss, test error and $|\theta|^2$ should converge
-    in $\ell$; where SGD ($\ell = 1$) has the same, the equation describes it. The source says that they appear to
-    converge and match for computable $\ell$, and gives no numbers.
+    r"""Whether SGD at a finite step size follows its equation can be tested without solving the equation, because SVAG
+    tends to it as $\ell \to \infty$. In units of $t = k\eta/\ell$ the curves of train loss, test error and $|\theta|^2$
+    should converge in $\ell$. Where SGD ($\ell = 1$) has the same curves, the equation describes it. The source reports
+    that they appear to converge and match for computable $\ell$, and gives no numbers.
     """
     task = load("digits", samples=config.samples, seed=config.seed)
     net = nets.mlp([config.width], outputs=10)
@@ -63,7 +64,7 @@ def run(config: Config) -> xr.Dataset:
         return jnp.stack([problem.objective(params), wrong, square])
 
     most = config.amplify[-1]
-    # One loop for all: runs with less amplification go on for longer, and are cut where the others end.
+    # One loop serves all: runs with less amplification go on for longer, and are cut where the others end.
     found = simulate(
         lambda amplify, draw: svag(problem, Batches(config.batch, seed=draw, replace=True), config.lr, amplify),
         start,
@@ -71,7 +72,7 @@ def run(config: Config) -> xr.Dataset:
         probes={"look": Probe(look, every=most, dims=("what",))},
         over={"amplify": np.array(config.amplify, np.float32), "draw": config.seed % 2**20 + np.arange(config.draws)},
     )["look"].values
-    # A record of amplification l is made every most/l steps of SGD: all have those at multiples of `most`.
+    # Amplification l has a record every most/l steps of SGD: all have records at multiples of `most`.
     times = np.arange(0, config.steps + 1, most)
     rows = [found[i, :, : config.steps * ell // most + 1 : ell] for i, ell in enumerate(config.amplify)]
     return xr.Dataset(
@@ -89,21 +90,17 @@ def ends(data: xr.Dataset, what: str) -> xr.DataArray:
 def check(data: xr.Dataset, config: Config) -> Findings:
     last, before = config.amplify[-1], config.amplify[-2]
     for what, words in WHAT.items():
-        words = "|theta|^2" if what == "square" else words
         late = ends(data, what)
-        scale = float(late.sel(amplify=last).mean())
-        for name, one in ((f"l = {before}", before), ("SGD", 1)):
+        scale, most = float(late.sel(amplify=last).mean()), late.sel(amplify=last)
+        for key, one in (("svag", before), ("sgd", 1)):
+            name = rf"$\ell = {one}$" if key == "svag" else "SGD"
+            apart = estimate((late.sel(amplify=one) - most) / scale)
             yield claim(
-                f"{words}-{name}-less-l-{last}",
-                f"{words}: {name} less l = {last}, over it",
+                f"{what}-{key}",
+                rf"{words}: {name} less $\ell = {last}$, over the latter",
                 given=scale > 0,
-                otherwise="there is nothing left of it",
-            ).equal(
-                0,
-                estimate((late.sel(amplify=one) - late.sel(amplify=last)) / scale),
-                CLOSE,
-                "five percent, what the eye sees",
-            )
+                otherwise="it has fallen to zero",
+            ).equal(0, apart, CLOSE, "five percent, what the eye sees")
 
 
 @run.figure

@@ -1,11 +1,11 @@
-"""Theorem 12.4.2: with amplified noise descent tends to its equation like 1/l, at a fixed step size."""
+r"""Theorem 12.4.2: with amplified noise descent tends to its equation like $1/\ell$, at a fixed step size."""
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.optim import amplifiers
-from secant.studies.shared.parabolas import skewed, three
+from secant.studies.shared.parabolas import agree, skewed, three
 from secant.theory.noise.weak_error import order
 
 
@@ -19,24 +19,24 @@ class Config(Seeded):
         shortest=3,
         longest=10,
         ascending=True,
-        help="amplification, l, up to 16 at least",
+        help="amplifications, up to 16 at least",
     )
     draws: int = options.draws(20_000, 100_000, at_least=1_000, at_most=10**5)
 
     def check(self) -> None:
-        """Whole numbers of steps, and a few large amplifications for the exponent."""
+        """Whole numbers of steps, and three large amplifications for the exponent."""
         if abs(round(1 / self.lr) * self.lr - 1) > 1e-9:
             raise ValueError(f"lr: must divide 1, got {self.lr}.")
         if self.amplify[-3] < 4 or self.amplify[-1] < 16:
-            raise ValueError(f"amplify: the last three from 4 up to 16 or more, got {self.amplify}.")
+            raise ValueError(f"amplify: the last three must run from at least 4 to at least 16, got {self.amplify}.")
 
 
 @study("book/thm-12.4.2", section="12.4", title="Amplified noise tends to the equation")
 def run(config: Config) -> xr.Dataset:
     r"""SVAG with amplification $\ell$ is a weak approximation of SGD's equation, $|\mathbb Eg(x_k) - \mathbb
-    Eg(X_{k\eta/\ell})| \le C_g\eta/\ell$, without a condition on the skewness of the noise. On three parabolas at
-    $\eta = 0.2$ the mean at the time 1 goes from 0.23328 at $\ell = 1$ to 0.40092 at 32, where the equation has
-    0.40601; the stationary variance is $6\eta/(1 - \eta/\ell)$.
+    Eg(X_{k\eta/\ell})| \le C_g\eta/\ell$, without a condition on the skewness of the noise. On three parabolas at $\eta
+    = 0.2$ the mean at the time 1 goes from 0.23328 at $\ell = 1$ to 0.40092 at 32, while the equation has 0.40601. The
+    stationary variance is $6\eta/(1 - \eta/\ell)$.
     """
     model, lean, random = three(), skewed(2.0, 0.1), np.random.default_rng(config.seed)
     steps = round(1 / config.lr)
@@ -68,39 +68,38 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
+def distances(data: xr.Dataset) -> list[tuple[str, str, xr.DataArray]]:
+    """Short name, name and size of each distance to the equation."""
+    return [
+        ("mean", "mean", data["mean"] - data.equation_mean),
+        ("variance", "variance", data.variance - data.equation_variance),
+        ("third", "third cumulant, skewed noise", data.third),
+    ]
+
+
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     ell, lr, start = data.amplify.values, config.lr, config.start
     rho, k = 1 - 2 * lr / ell, np.round(1 / lr) * ell
-    yield claim("mean-less-x", "mean less x_0 (1 - 2 eta/l)^k, over x_0").zero(
+    yield claim("mean", r"mean less $x_0(1 - 2\eta/\ell)^k$, over $x_0$").zero(
         np.abs(data["mean"] - start * rho**k).max() / start, 1e-11, "rounding"
     )
     exact = 6 * lr / (1 - lr / ell)
-    yield claim("variance-less-formula", "variance less its formula, over it").zero(
+    yield claim("variance", "variance less its formula, over the formula").zero(
         np.abs(data.variance / (exact * (1 - rho ** (2 * k))) - 1).max(), 1e-10, "rounding"
     )
-    yield claim("stationary-variance-less", "stationary variance less 6 eta/(1 - eta/l), over it").zero(
+    yield claim("stationary", r"stationary variance less $6\eta/(1 - \eta/\ell)$, over it").zero(
         np.abs(data.stationary / exact - 1).max(), 1e-10, "rounding"
     )
-    late = slice(-3, None)
-    wide, why = 4 * lr / float(ell[-3]), "the next order: four times the step size at the third largest l"
-    for name, errors in {
-        "mean": data["mean"] - data.equation_mean,
-        "variance": data.variance - data.equation_variance,
-        "third cumulant, skewed noise": data.third,
-    }.items():
-        yield claim(f"order-error-l-{name}", f"order of the error in l: {name}").equal(
-            -1, order(ell[late], errors[late]).value, wide + 1 / float(ell[-3]), why + ", and 1/l"
-        )
+    late, wide = slice(-3, None), 4 * lr / float(ell[-3]) + 1 / float(ell[-3])
+    why = r"the next order: four times the step size at the third largest $\ell$, and $1/\ell$"
+    for key, name, errors in distances(data):
+        found = order(ell[late], errors[late]).value
+        yield claim(f"order-{key}", rf"order of the error in $\ell$: {name}").equal(-1, found, wide, why)
     four = 1 - 2 * lr / 4
     mean = start * four ** (4 * round(1 / lr))
     spread = 6 * lr / (1 - lr / 4) * (1 - four ** (8 * round(1 / lr)))
-    yield claim("runs-l-4", "runs at l = 4: mean less its formula").equal(
-        0, estimate(data.x - mean), 0, "sampling error alone"
-    )
-    yield claim("runs-l-4-variance", "runs at l = 4: variance over its formula").equal(
-        1, estimate((data.x - mean) ** 2 / spread), 0, "sampling error alone"
-    )
+    yield from agree("runs", r"runs at $\ell = 4$", data.x, mean, spread)
 
 
 @run.figure
@@ -112,13 +111,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.mark(left, y=float(data.equation_mean), color="C0", label="the equation's")
     sheet.mark(left, y=float(data.equation_variance), color="C1")
     sheet.label(left, rf"At the time 1, $\eta = {config.lr:g}$", r"$\ell$", None, "best")
-    for i, (name, values) in enumerate(
-        {
-            "mean": data["mean"] - data.equation_mean,
-            "variance": data.variance - data.equation_variance,
-            "third cumulant, skewed": data.third,
-        }.items()
-    ):
+    for i, (_, name, values) in enumerate(distances(data)):
         right.loglog(ell, np.abs(values), "os^"[i] + "-", color=f"C{i}", label=name)
     sheet.guide(right, ell, 0.4 * config.lr / ell, r"$\propto 1/\ell$")
     sheet.label(right, "Distance to the equation", r"$\ell$", None, "best")

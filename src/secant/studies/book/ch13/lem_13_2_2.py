@@ -1,4 +1,4 @@
-"""Lemma 13.2.2: layers behind a layer norm have degree one, and a network with a frozen top has degree zero."""
+"""Lemma 13.2.2: layers behind a layer norm have degree one; a network with a frozen top has degree zero."""
 
 import itertools
 from collections.abc import Callable
@@ -9,24 +9,25 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, options, sheet, study
 from secant.nets import Homogeneity
+from secant.studies.shared.exponents import rate
 from secant.theory.normalization.scale_invariance import degree
 
 EPSILONS = (1e-8, 1e-6, 1e-4, 1e-2)
-"""Over the least variance that a layer divides by."""
+"""Values of epsilon over the least variance that a layer divides by."""
 FACTORS = (0.1, 3.0)
 
 
 class Config(Seeded):
     layers: int = options.layers(3, at_least=2, at_most=8)
     width: int = options.width(8, at_least=8, at_most=256)
-    features: int = option(5, at_least=2, at_most=256, help="of the inputs")
+    features: int = options.features(5, at_least=2, at_most=256)
     samples: int = options.samples(4, at_most=256)
 
 
 def drawn(config: Config) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
-    """Weights, gains and shifts of every layer, the last with weights only; and inputs."""
+    """Weights, gains and shifts of every layer (the last has weights only), and inputs."""
     random = np.random.default_rng(config.seed)
     sizes = [config.features, *[config.width] * config.layers, 1]
     params = [{"weight": random.normal(size=pair) / np.sqrt(pair[0])} for pair in itertools.pairwise(sizes)]
@@ -47,17 +48,14 @@ def forward(params: list[dict[str, Any]], x: np.ndarray, epsilon: float) -> dict
 
 
 def network(config: Config) -> nets.Network:
-    """The same of Secant's layers."""
-    hidden = [
-        nets.dense(config.width, parametrization="standard"),
-        nets.layer_norm(epsilon=0.0),
-        nets.activation("relu"),
-    ]
+    """The same network, made of Secant's layers."""
+    weights = nets.dense(config.width, parametrization="standard")
+    hidden = [weights, nets.layer_norm(epsilon=0.0), nets.activation("relu")]
     return nets.serial(*hidden * config.layers, nets.dense(1, parametrization="standard", last=True))
 
 
 def as_tree(params: list[dict[str, Any]]) -> Any:
-    """Parameters as the network holds them."""
+    """The parameters in the form that the network takes."""
     parts = [({"weight": own["weight"]}, {"gain": own["gain"], "shift": own["shift"]}, ()) for own in params[:-1]]
     return (*(part for three in parts for part in three), params[-1])
 
@@ -65,9 +63,9 @@ def as_tree(params: list[dict[str, Any]]) -> Any:
 @study("book/lem-13.2.2", section="13.2", title="What a layer norm does to degrees")
 def run(config: Config) -> xr.Dataset:
     r"""With $x^{(l)} = \mathrm{ReLU}(\mathrm{LayerNorm}(W^{(l-1)}x^{(l-1)}))$, every $x^{(l)}$ with $l \ge 1$ has
-    degree of homogeneity 1 in all parameters together; if those after the last normalisation, $\gamma^{(L-1)}$,
-    $\beta^{(L-1)}$ and $W^{(L)}$, are fixed, the network is scale-invariant in the others. With $\epsilon$ under the
-    root it is so up to $O(\epsilon)$.
+    degree of homogeneity 1 in all parameters together. If the parameters after the last normalisation,
+    $\gamma^{(L-1)}$, $\beta^{(L-1)}$ and $W^{(L)}$, are fixed, the network is scale-invariant in the others. With
+    $\epsilon$ under the root this holds up to $O(\epsilon)$.
     """
     params, x = drawn(config)
     last = config.layers - 1
@@ -109,44 +107,36 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    rounding = "rounding of a forward pass, over log c"
+    rounding = r"rounding of a forward pass, over $\log c$"
     layers = data.sel(what=[f"x{number}" for number in range(1, config.layers + 1)])
-    yield claim("degree-x-l", "degree of x^(l) in all parameters less 1, largest over layers").zero(
-        np.abs(layers.degree - 1).max(), 1e-9, rounding
-    )
-    yield claim("x-c-w", "|x(c w) - c x(w)|/|c x(w)|, largest").zero(layers.residual.max(), 1e-9, rounding)
-    yield claim("degree-network-top", "degree of the network with its top block fixed").zero(
-        data.top[1], 1e-9, rounding
-    )
-    yield claim("same-formula-numpy", "the same by the formula in NumPy").zero(data.top[2], 1e-9, rounding)
-    yield claim("what-scaling-changes", "what scaling changes of its outputs").zero(
-        data.top_residual[1], 1e-9, rounding
-    )
-    yield claim("degree-network-trained", "degree of the network with all trained").equal(
-        2.0, data.top[0], 1e-9, rounding, note="a layer of degree 1 times a last layer of degree 1"
-    )
-    yield claim("degree-one-weight", "degree in one weight matrix below a norm, largest").zero(
-        np.abs(data.alone).max(), 1e-9, rounding, note="each of them alone is scale-invariant too"
-    )
-    yield claim("network-secant-s", "network of Secant's layers against the formula").zero(
-        data.library, 1e-12, "rounding"
-    )
-    yield claim("degree-pre-activations", "degree of the pre-activations of the second layer").erratum(
+    each = "each of the matrices alone is scale-invariant too"
+    both = "a layer of degree 1 times a last layer of degree 1"
+    degrees, invariant, frozen = np.abs(layers.degree - 1).max(), data.top[1:3], data.top_residual[1]
+    for key, name, wanted, found, note in (
+        ("layers", "degree of $x^{(l)}$ in all parameters less 1, largest over layers", 0.0, degrees, ""),
+        ("layers-misfit", "$|x(cw) - c\\,x(w)|/|c\\,x(w)|$, largest", 0.0, layers.residual.max(), ""),
+        ("frozen", "degree of the network with its top block fixed", 0.0, invariant[0], ""),
+        ("frozen-numpy", "degree with the top block fixed, by the formula in NumPy", 0.0, invariant[1], ""),
+        ("frozen-misfit", "share of the outputs that scaling changes, top block fixed", 0.0, frozen, ""),
+        ("trained", "degree of the network with all parameters trained", 2.0, data.top[0], both),
+        ("one-matrix", "degree in one weight matrix below a norm, largest", 0.0, np.abs(data.alone).max(), each),
+    ):
+        yield claim(key, name).equal(wanted, found, 1e-9, rounding, note=note)
+    yield claim("library", "network of Secant's layers less the formula").zero(data.library, 1e-12, "rounding")
+    yield claim("pre-activations", "degree of the pre-activations of the second layer").erratum(
         ("1", 1.0),
         ("2", 2.0),
         data.degree.sel(what="Wx2"),
         1e-9,
         rounding,
         where="proof of Lemma 13.2.2",
-        note="they are weights times a layer of degree 1; only those of the first layer, whose inputs are data, have "
-        "degree 1. The norm divides any degree out, and the lemma stands",
+        note="The pre-activations are weights times a layer of degree 1. Only the first layer, whose inputs are data, "
+        "gives degree 1. The norm divides any degree out, and the lemma stands.",
     )
     small = data.broken.isel(epsilon=slice(0, 3))
-    yield claim("exponent-what-scaling", "exponent of what scaling by 2 changes against epsilon").equal(
-        1.0,
-        np.polyfit(np.log(small.epsilon), np.log(small), 1)[0],
-        0.01,
-        "O(epsilon): the next order is at most 1e-4 of it, and so is rounding",
+    why = r"$O(\epsilon)$: the next order is at most $10^{-4}$ of it, and so is rounding"
+    yield claim("epsilon", r"exponent in $\epsilon$ of the change when weights double").equal(
+        1.0, rate(small.epsilon, small), 0.01, why
     )
 
 
@@ -159,23 +149,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(config.layers + 1, data.top[0], "D", color="C2", label="outputs")
     left.plot(config.layers + 1, data.top[1], "v", color="C3", label="outputs, top block fixed")
     sheet.mark(left, y=(0, 1, 2))
-    sheet.label(
-        left,
-        "Degree in all parameters",
-        "layer $l$",
-        "degree",
-        {"loc": "center left", "bbox_to_anchor": (0.02, 0.27)},
-        ylim=(-0.3, 2.4),
-        xticks=np.arange(1, config.layers + 2),
-    )
+    left.set(ylim=(-0.3, 2.4), xticks=np.arange(1, config.layers + 2))
+    legend = {"loc": "center left", "bbox_to_anchor": (0.02, 0.27)}
+    sheet.label(left, "Degree in all parameters", "layer $l$", "degree", legend)
     right.plot(data.epsilon, data.broken, "o", color="C0", label="measured")
     sheet.guide(right, data.epsilon, data.broken[1] * data.epsilon / data.epsilon[1], "slope 1")
-    sheet.label(
-        right,
-        "Outputs of weights twice as long",
-        r"$\epsilon$ over the least variance",
-        "relative change",
-        "upper left",
-        xscale="log",
-        yscale="log",
-    )
+    right.set(xscale="log", yscale="log")
+    x = r"$\epsilon$ over the least variance"
+    sheet.label(right, "Outputs of weights twice as long", x, "relative change", "upper left")

@@ -18,18 +18,20 @@ NORMS: tuple[Literal["layer", "group", "batch"], ...] = ("layer", "group", "batc
 class Config(Seeded):
     layers: int = options.layers(1, 2, at_most=3)
     width: int = options.width(6, 16, at_least=6, at_most=40)
-    features: int = option(3, at_least=2, at_most=20, help="of the inputs")
+    features: int = options.features(3, at_least=2, at_most=20)
     samples: int = options.samples(8, at_least=4, at_most=100)
-    factors: tuple[float, ...] = option((0.1, 3.0), at_least=0.01, at_most=100, longest=4, help="c")
+    factors: tuple[float, ...] = option(
+        (0.1, 3.0), at_least=0.01, at_most=100, longest=4, help="factors c of the weights"
+    )
 
     def check(self) -> None:
-        """Two groups of neurons."""
+        """Group norms have two groups of neurons."""
         if self.width % 2:
             raise ValueError(f"width: must be even, for two groups of neurons, got {self.width}.")
 
 
 def derivatives(net: nets.Network, params: Any, x: np.ndarray, y: np.ndarray) -> Any:
-    """`w -> (loss, gradient, Hessian)` of all weights as one vector."""
+    """`w -> (loss, gradient, Hessian)`, with all weights as one vector."""
     unravel = ravel_pytree(params)[1]
 
     def loss(w: jax.Array) -> jax.Array:
@@ -45,15 +47,14 @@ def derivatives(net: nets.Network, params: Any, x: np.ndarray, y: np.ndarray) ->
 @study("book/lem-13.2.3", section="13.2", title="Derivatives of scale-invariant functions")
 def run(config: Config) -> xr.Dataset:
     r"""If $L$ is scale-invariant then $\langle w, \nabla L(w)\rangle = 0$, $\nabla L(c\,w) = \nabla L(w)/c$ and
-    $\nabla^2L(c\,w) = \nabla^2L(w)/c^2$; and so also $\nabla^2L(w)\,w = -\nabla L(w)$. Here $L$ is the squared error of
-    networks with layer, group and batch normalisation and a fixed top block.
+    $\nabla^2L(c\,w) = \nabla^2L(w)/c^2$. Therefore also $\nabla^2L(w)\,w = -\nabla L(w)$. Here $L$ is the squared error
+    of networks with layer, group and batch normalisation and a fixed top block.
     """
     random = np.random.default_rng(config.seed)
     x, y = random.normal(size=(config.samples, config.features)), random.normal(size=config.samples)
-    networks = {
-        norm: nets.scale_invariant([config.width] * config.layers, norm=norm, activation="tanh") for norm in NORMS
-    }
-    sizes = itertools.pairwise([config.features, *[config.width] * config.layers])
+    widths = [config.width] * config.layers
+    networks = {norm: nets.scale_invariant(widths, norm=norm, activation="tanh") for norm in NORMS}
+    sizes = itertools.pairwise([config.features, *widths])
     params = (*(part for size in sizes for part in ({"weight": random.normal(size=size)}, (), ())), (), ())
     w = ravel_pytree(params)[0]
     points = np.stack([c * np.asarray(w) for c in (1.0, *config.factors)])
@@ -78,22 +79,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         one = data.sel(norm=norm)
         L, g, H = one.loss.values, one.gradient.values, one.hessian.values
         size, bent = np.linalg.norm(g[0]), np.linalg.norm(H[0], 2)
-        yield claim(f"{norm}-norm-l-c", f"{norm} norm: L(c w)/L(w) - 1, largest").zero(
-            np.abs(L / L[0] - 1).max(), 1e-10, "rounding"
-        )
-        yield claim(f"{norm}-norm-w-grad", f"{norm} norm: <w, grad L>/(|w| |grad L|)").zero(
-            w @ g[0] / np.linalg.norm(w) / size, 1e-8, why
-        )
-        yield claim(f"{norm}-norm-c-grad", f"{norm} norm: |c grad L(c w) - grad L(w)|/|grad L|").zero(
-            np.linalg.norm(c[:, None] * g - g[0], axis=1).max() / size, 1e-8, why
-        )
-        yield claim(f"{norm}-norm-c-2", f"{norm} norm: |c^2 H(c w) - H(w)|/|H|").zero(
-            max(np.linalg.norm(k**2 * one - H[0], 2) for k, one in zip(c, H, strict=True)) / bent, 1e-8, why
-        )
-        yield claim(f"{norm}-norm-h-w", f"{norm} norm: |H w + grad L|/|grad L|").zero(
-            np.linalg.norm(H[0] @ w + g[0]) / size, 1e-8, why
-        )
-        yield claim(f"{norm}-norm-grad-l", f"{norm} norm: |grad L| that these are shares of").at_least(
+        slopes = np.linalg.norm(c[:, None] * g - g[0], axis=1).max() / size
+        curvature = max(np.linalg.norm(k**2 * one - H[0], 2) for k, one in zip(c, H, strict=True)) / bent
+        radial = w @ g[0] / np.linalg.norm(w) / size
+        for key, name, value, within, reason in (
+            ("loss", "$L(cw)/L(w) - 1$, largest", np.abs(L / L[0] - 1).max(), 1e-10, "rounding"),
+            ("radial", r"$\langle w, \nabla L\rangle/(|w||\nabla L|)$", radial, 1e-8, why),
+            ("gradient", r"$|c\nabla L(cw) - \nabla L(w)|/|\nabla L|$", slopes, 1e-8, why),
+            ("hessian", "$|c^2H(cw) - H(w)|/|H|$", curvature, 1e-8, why),
+            ("hessian-radial", r"$|Hw + \nabla L|/|\nabla L|$", np.linalg.norm(H[0] @ w + g[0]) / size, 1e-8, why),
+        ):
+            yield claim(f"{norm}-{key}", f"{norm} norm: {name}").zero(value, within, reason)
+        yield claim(f"{norm}-size", rf"{norm} norm: $|\nabla L|$, the unit of these shares").at_least(
             1e-6, size, "something to see"
         )
 

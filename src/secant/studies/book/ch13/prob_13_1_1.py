@@ -1,10 +1,11 @@
-"""Problem 13.1.1: a number written as a product of many factors explodes past a step size."""
+"""Problem 13.1.1: a product of many factors explodes past a critical step size."""
 
 import numpy as np
 import xarray as xr
 from scipy.special import expit
 
 from secant.lab import Figure, Findings, Options, claim, option, options, scaled, sheet, study
+from secant.studies.shared.orbits import orbit
 from secant.theory.normalization.factors import exploding_lr, step
 
 CAP = 1e30
@@ -13,8 +14,10 @@ CAP = 1e30
 
 class Config(Options):
     right: int = option(3, at_least=2, at_most=100, help="samples with xy = 1")
-    wrong: int = option(2, at_least=1, at_most=99, help="samples with xy = -1, fewer")
-    factors: tuple[int, ...] = option((4, 6, 8), at_least=4, at_most=16, distinct=True, longest=6, help="k, even")
+    wrong: int = option(2, at_least=1, at_most=99, help="samples with xy = -1, below `right`")
+    factors: tuple[int, ...] = option(
+        (4, 6, 8), at_least=4, at_most=16, distinct=True, longest=6, help="even numbers k of factors"
+    )
     starts: tuple[float, ...] = option(
         (0.6, 2.0, 5.0),
         above=0,
@@ -24,10 +27,10 @@ class Config(Options):
         help="products at the start, above the minimiser",
     )
     steps: int = options.steps(60, at_least=10, at_most=1_000)
-    grid: int = scaled(smoke=60, laptop=240, at_least=5, at_most=1_000, help="points of the map, a side")
+    grid: int = scaled(smoke=60, laptop=240, at_least=5, at_most=1_000, help="points of the map along each side")
 
     def check(self) -> None:
-        """The rule is one for even products above the minimiser."""
+        """The rule holds for even products above the minimiser."""
         if any(k % 2 for k in self.factors):
             raise ValueError(f"factors: must be even, got {self.factors}: an odd product turns negative.")
         if self.wrong >= self.right:
@@ -43,11 +46,13 @@ def slope(product: np.ndarray, config: Config) -> np.ndarray:
 
 
 def descend(start: np.ndarray, lr: np.ndarray, k: int, config: Config) -> np.ndarray:
-    """Products along descent, step by step; those that have exploded stay at the cap."""
-    path = [np.broadcast_to(start, np.broadcast_shapes(np.shape(start), np.shape(lr))).astype(float)]
-    for _ in range(config.steps):
-        path.append(np.minimum(step(path[-1], slope(path[-1], config), k, lr), CAP))
-        path[-1] = np.where(path[-2] >= CAP, CAP, path[-1])
+    """Products along descent, step by step. Products that have exploded stay at the cap."""
+    first = np.broadcast_to(start, np.broadcast_shapes(np.shape(start), np.shape(lr))).astype(float)
+
+    def after(W: np.ndarray) -> np.ndarray:
+        return np.where(W >= CAP, CAP, np.minimum(step(W, slope(W, config), k, lr), CAP))
+
+    path: list[np.ndarray] = orbit(after, first, config.steps)
     return np.stack(path)
 
 
@@ -57,7 +62,7 @@ def explodes(path: np.ndarray) -> np.ndarray:
 
 
 def border(start: float, k: int, config: Config) -> float:
-    """The least step size at which the product grows in a step, by bisection; from there on it only grows."""
+    """The least step size at which the product grows in a step, by bisection. Above it the product only grows."""
     low, high = 0.0, 100.0 / float(slope(np.array(start), config)) * max(1.0, start ** (2 / k - 1))
     for _ in range(60):
         middle = (low + high) / 2
@@ -68,9 +73,9 @@ def border(start: float, k: int, config: Config) -> float:
 
 @study("book/prob-13.1.1", section="13.1", title="A product of many factors explodes")
 def run(config: Config) -> xr.Dataset:
-    r"""Logistic loss $\hat\ell(W)$ of data on a line that no sign separates, $W = \prod_{i\le k}w_i$ with $k$ even and
-    all $w_i$ equal, $W_0 > W^* > 0$: if $\eta > \frac2{|\hat\ell'(W_0)|}W_0^{2/k-1}$ then $\prod_iw_i$ grows for ever.
-    The text prints the exponent $1/k - 1$.
+    r"""Take the logistic loss $\hat\ell(W)$ of data on a line that no sign separates, and $W = \prod_{i\le k}w_i$ with
+    $k$ even, all $w_i$ equal and $W_0 > W^* > 0$. If $\eta > \frac2{|\hat\ell'(W_0)|}W_0^{2/k-1}$ then $\prod_iw_i$
+    grows for ever. The text prints the exponent $1/k - 1$.
     """
     starts, kinds = np.array(config.starts), config.factors
     first = slope(starts, config)
@@ -101,25 +106,22 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     off = np.abs(data.found / data.threshold - 1).max()
-    yield claim(
-        "threshold-found-bisection", "threshold found by bisection against the corrected formula, all k and W_0"
-    ).zero(off, 1e-10, "rounding of a product to the power k")
+    yield claim("threshold", "threshold found by bisection over the corrected formula less 1, all $k$ and $W_0$").zero(
+        off, 1e-10, "rounding of a product to the power $k$"
+    )
+    every = np.ones(len(config.starts), bool)
     for k in config.factors:
-        yield claim(f"k-{k}-1.01-threshold", f"k = {k}: 1.01 of the threshold only grows").share(
-            1.0,
-            explodes(data.above.sel(k=k).values),
-            np.ones(len(config.starts), bool),
-            "every start",
-            otherwise="no start",
+        grows = explodes(data.above.sel(k=k).values)
+        yield claim(f"above-{k}", f"$k = {k}$: at 1.01 of the threshold the product only grows").share(
+            1.0, grows, every, "every start", otherwise="no start"
         )
-        yield claim(f"k-{k}-0.99-threshold", f"k = {k}: 0.99 of the threshold, W_1/W_0").at_most(
-            1.0, (data.below.sel(k=k)[1] / data.start).max(), "it does not grow at first"
+        first = (data.below.sel(k=k)[1] / data.start).max()
+        yield claim(f"below-{k}", f"$k = {k}$: $W_1/W_0$ at 0.99 of the threshold").at_most(
+            1.0, first, "the product does not grow at first"
         )
     k, start = config.factors[0], config.starts[-1]
     one = data.sel(k=k, start=start)
-    yield claim(
-        f"step-size-past-{k}-{start:g}", f"step size past which k = {k} factors explode from W_0 = {start:g}"
-    ).erratum(
+    yield claim("exponent", f"step size past which $k = {k}$ factors explode from $W_0 = {start:g}$").erratum(
         (r"\frac2{|\hat\ell'(W_0)|}W_0^{1/k-1}", float(one.said)),
         (r"\frac2{|\hat\ell'(W_0)|}W_0^{2/k-1}", float(one.threshold)),
         one.found,
@@ -127,18 +129,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "a bisection",
         relative=1e-10,
         where="Problem 13.1.1",
-        note="a factor moves by the slope times w^{k-1}, and overshoots by more than itself where the slope times "
-        "w^{k-2}, that is W^{1-2/k}, passes 2",
+        note="A factor $w$ moves by the slope times $w^{k-1}$. It overshoots by more than itself where the slope times "
+        "$w^{k-2}$, that is $W^{1-2/k}$, passes 2.",
     )
-    low = data.said < data.threshold / 1.02
-    yield claim(
-        "1.01-printed-step", "1.01 of the printed step size, where it is the smaller one, grows for ever"
-    ).share(
-        0.0,
-        [explodes(one) for one in data.printed.values],
-        low.values,
-        "below the threshold the first step shrinks the product",
-        otherwise="it is nowhere smaller",
+    low, runs = data.said < data.threshold / 1.02, [explodes(one) for one in data.printed.values]
+    why = "below the threshold the first step shrinks the product"
+    yield claim("printed", "the product grows for ever at 1.01 of the printed step size, where this is smaller").share(
+        0.0, runs, low.values, why, otherwise="it is nowhere smaller"
     )
 
 
@@ -146,27 +143,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10.5, 4.2), 2)
     k, start = config.factors[0], float(data.start[-1] if len(config.starts) < 2 else data.start[1])
-    for i, (name, label) in enumerate(
-        (("above", "1.01 of the threshold"), ("below", "0.99 of it"), ("printed", "1.01 of the printed one"))
-    ):
+    labels = {"above": "1.01 of the threshold", "below": "0.99 of it", "printed": "1.01 of the printed one"}
+    for i, (name, label) in enumerate(labels.items()):
         left.plot(data[name].sel(k=k, start=start)[:9], "o-", ms=4, color=f"C{i}", label=label)
     sheet.mark(left, y=np.log(config.right / config.wrong), label="$W^*$")
-    sheet.label(
-        left, f"$k = {k}$ from $W_0 = {start:g}$", "step", r"$\prod_iw_i$", "upper right", yscale="log", ylim=(0.1, 1e9)
-    )
+    left.set(yscale="log", ylim=(0.1, 1e9))
+    sheet.label(left, f"$k = {k}$ from $W_0 = {start:g}$", "step", r"$\prod_iw_i$", "upper right")
     W = data["at"].values
     for kind, colour, label in ((2, "C0", "only grows"), (1, "C1", "explodes later")):
         right.contourf(W, data.ratio, data.kind == kind, levels=[0.5, 1.5], colors=[colour], alpha=0.35)
         right.plot([], [], "s", color=colour, alpha=0.35, ms=9, label=label)
     sheet.guide(right, W, W ** (2 / k - 1), r"$W_0^{2/k-1}$", ls="-")
     sheet.guide(right, W, W ** (1 / k - 1), r"$W_0^{1/k-1}$, printed", color="C3", lw=2)
-    sheet.label(
-        right,
-        f"What becomes of {k} factors",
-        "$W_0$",
-        r"$\eta\,\hat\ell'(W_0)/2$",
-        "lower left",
-        xscale="log",
-        yscale="log",
-        ylim=(0.1, 4),
-    )
+    right.set(xscale="log", yscale="log", ylim=(0.1, 4))
+    sheet.label(right, f"The fate of {k} factors", "$W_0$", r"$\eta\,\hat\ell'(W_0)/2$", "lower left")

@@ -10,11 +10,12 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, options, scaled, sheet, study
 from secant.nets import homogeneity
 from secant.theory.normalization.scale_invariance import degree
 
 FACTORS = (0.5, 2.0, 10.0)
+LOG = r"rounding, over $\log c$"
 
 
 class Config(Seeded):
@@ -28,7 +29,7 @@ class Config(Seeded):
         help="layers of weights",
     )
     width: int = options.width(8, at_least=4, at_most=256)
-    features: int = option(4, at_least=1, at_most=256, help="of the inputs")
+    features: int = options.features(4, at_most=256)
     samples: int = options.samples(6, at_most=256)
 
 
@@ -43,30 +44,29 @@ def measured(net: nets.Network, config: Config, seed: int) -> dict[str, Any]:
 
     look = jax.jit(both)
     outputs, gradient, euler = look(params)
-    # Where every neuron is off, there is no degree to be seen.
+    # Where every neuron is off, no degree can be measured.
     if not np.any(np.asarray(outputs)) or not np.any(np.asarray(gradient)):
-        return dict.fromkeys(("degree", "residual", "slope", "euler", "misfit"), np.nan) | {"grown": np.nan}
+        return dict.fromkeys(("degree", "residual", "slope", "euler", "misfit", "grown"), np.nan)
     of_outputs, of_gradient = (
         degree(functools.partial(lambda i, p: look(p)[i], i), params, factors=FACTORS) for i in (0, 1)
     )
+    longer = look(jax.tree.map(lambda w: 1.1 * np.asarray(w), params))[1]
     return {
         "degree": float(of_outputs.degree),
         "residual": float(of_outputs.residual),
         "slope": float(of_gradient.degree),
         "euler": float(euler.degree),
         "misfit": float(euler.residual),
-        "grown": float(
-            np.linalg.norm(look(jax.tree.map(lambda w: 1.1 * np.asarray(w), params))[1]) / np.linalg.norm(gradient)
-        ),
+        "grown": float(np.linalg.norm(longer) / np.linalg.norm(gradient)),
     }
 
 
 @study("book/prob-13.1.3", section="13.1", title="The degree of a ReLU network is its depth")
 def run(config: Config) -> xr.Dataset:
-    r"""A feed-forward network of depth $k$ with ReLU gates and no biases has, as a function of its parameters at fixed
-    inputs, degree of homogeneity $k$: $f(c\,\theta) = c^kf(\theta)$ for all $c > 0$, and with Euler
-    $\langle\theta, \nabla f\rangle = kf$. Its gradient has degree $k - 1$: in a deep network small changes of scale
-    change gradients a lot.
+    r"""A feed-forward network of depth $k$ with ReLU gates and no biases has degree of homogeneity $k$ as a function of
+    its parameters at fixed inputs: $f(c\,\theta) = c^kf(\theta)$ for all $c > 0$, and by Euler $\langle\theta, \nabla
+    f\rangle = kf$. Its gradient has degree $k - 1$. In a deep network small changes of scale therefore change gradients
+    a lot.
     """
     rows = [measured(nets.mlp([config.width] * (k - 1)), config, config.seed) for k in config.depths]
     biased = measured(nets.mlp([config.width], bias=True), config, config.seed)
@@ -77,31 +77,28 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     alive: dict[str, Any] = {"given": bool(data.degree.notnull().any()), "otherwise": "no neuron of any network is on"}
-    for name, what in (("degree", "degree by scaling the parameters"), ("euler", "degree by Euler's identity")):
-        off = np.abs(data[name] - data.depth).max()
-        yield claim(f"{what}-less-depth", f"{what} less the depth, largest", **alive).zero(
-            lambda off=off: off, 1e-11, "rounding, over log c"
-        )
-    yield claim("f-c-theta", "|f(c theta) - c^k f(theta)|/|c^k f|, largest", **alive).zero(
-        lambda: data.residual.max(), 1e-12, "rounding of a forward pass"
+    by_degree, grown = data.slope - (data.depth - 1), data.grown / 1.1 ** (data.depth - 1) - 1
+    misfit, euler = r"$|f(c\theta) - c^kf(\theta)|/|c^kf|$", r"$|\langle\theta, \nabla f\rangle - kf|$ over its size"
+    for key, name, off, within, why in (
+        ("scaling", "degree by scaling the parameters less the depth", data.degree - data.depth, 1e-11, LOG),
+        ("euler", "degree by Euler's identity less the depth", data.euler - data.depth, 1e-11, LOG),
+        ("scaling-misfit", misfit, data.residual, 1e-12, "rounding of a forward pass"),
+        ("euler-misfit", euler, data.misfit, 1e-12, "rounding"),
+        ("gradient", "degree of the gradient less $k - 1$", by_degree, 1e-11, LOG),
+        (
+            "longer",
+            "gradient of weights 1.1 times as long over $1.1^{k-1}$ times the gradient, less 1",
+            grown,
+            1e-12,
+            "rounding",
+        ),
+    ):
+        yield claim(key, f"{name}, largest", **alive).zero(lambda off=off: np.abs(off).max(), within, why)
+    known = bool(np.isfinite(data.biased))
+    name = f"with biases, depth 2: {misfit} at the best $k$"
+    yield claim("biases", name, given=known, otherwise="no neuron is on").at_least(
+        1e-3, lambda: data.biased, "no degree fits; far above rounding"
     )
-    yield claim("theta-grad-f", "|<theta, grad f> - k f| over its size, largest", **alive).zero(
-        lambda: data.misfit.max(), 1e-12, "rounding"
-    )
-    off = np.abs(data.slope - (data.depth - 1)).max()
-    yield claim("degree-gradient-less", "degree of the gradient less k - 1, largest", **alive).zero(
-        lambda: off, 1e-11, "rounding, over log c"
-    )
-    off = np.abs(data.grown / 1.1 ** (data.depth - 1) - 1).max()
-    yield claim(
-        "gradient-weights-longer", "gradient of weights longer by a tenth over 1.1^(k-1) of it, less 1", **alive
-    ).zero(lambda: off, 1e-12, "rounding")
-    yield claim(
-        "biases-depth-2",
-        "with biases, depth 2: |f(c theta) - c^k f(theta)|/|c^k f| at the best k",
-        given=bool(np.isfinite(data.biased)),
-        otherwise="no neuron is on",
-    ).at_least(1e-3, lambda: data.biased, "no degree fits; far above rounding")
 
 
 @run.figure

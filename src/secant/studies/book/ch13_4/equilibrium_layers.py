@@ -1,4 +1,4 @@
-"""Every layer of a normalised network comes to an equilibrium of its own between its gradients and weight decay."""
+"""Every layer of a normalised network reaches its own equilibrium between its gradients and weight decay."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ STARTS = (0.3, 3.0)
 """Lengths of all layers at the start."""
 
 NEXT = 0.05
-"""The next order of the laws in eta decay, 0.002 times the kurtosis of the gradients' length: up to 25."""
+r"""The next order of the laws: $\eta\lambda = 0.002$ times the kurtosis of the gradients' length, up to 25."""
 
 
 class Config(Seeded):
@@ -29,7 +29,7 @@ class Config(Seeded):
     steps: int = options.steps(1_500, 6_000, at_least=200, at_most=10**6)
 
     def check(self) -> None:
-        """Data with this name, and enough of it for a batch."""
+        """The data exists, and is enough for a batch."""
         known = ("digits", "cifar10", "mnist", "fashion-mnist")
         if self.data not in known:
             raise ValueError(f"data: must be one of {', '.join(known)}, got {self.data!r}.")
@@ -68,10 +68,10 @@ def trained(config: Config, x: np.ndarray, y: np.ndarray) -> Any:
 
 @study("book/equilibrium-layers", section="13.4", title="Every layer has an equilibrium of its own", new=True)
 def run(config: Config) -> xr.Dataset:
-    r"""In a network whose every weight matrix is followed by a layer norm, stochastic descent with weight decay brings
-    each layer to $\langle|w|^4\rangle = \eta\langle|g(\bar w)|^2\rangle/(2\lambda)$ with its own gradients, and turns
-    all of them by the same angle $\sqrt{2\eta\lambda}$ a step, from any length at the start. Images, two hidden layers,
-    cross entropy, batches.
+    r"""Take a network where a layer norm follows every weight matrix. Stochastic descent with weight decay brings each
+    layer to $\langle|w|^4\rangle = \eta\langle|g(\bar w)|^2\rangle/(2\lambda)$ with its own gradients. It turns all
+    layers by the same angle $\sqrt{2\eta\lambda}$ a step, from any length at the start. The study trains two hidden
+    layers on batches of images with cross entropy.
     """
     task = datasets.load(config.data, samples=config.samples, labels="one-hot", seed=config.seed, dtype=np.float64)
     found = trained(config, np.asarray(task.train.x), np.asarray(task.train.y))
@@ -93,7 +93,8 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     turned = data.log_cosine[:, :-1].sum("step") - (config.steps - 1) * np.log(1 - config.product)
     left = turned + np.log(data.length[:, -1] / data.length[:, 0])
-    yield claim("sum-ln-cos", "sum of ln cos(angle) - ln(1 - eta decay), plus ln |w_T|/|w_0|, a step, largest").zero(
+    identity = r"sum of $\ln\cos\theta - \ln(1 - \eta\lambda)$, plus $\ln(|w_T|/|w_0|)$, a step, largest"
+    yield claim("angle-identity", identity).zero(
         np.abs(left).max() / config.steps, 1e-12, "an identity of every layer, to rounding"
     )
     late = data.isel(step=slice(config.steps // 2, None))
@@ -105,27 +106,25 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             one = late.sel(layer=layer, start=start)
             square, moved = one.length**2, config.product * (one.sizes["step"] - 1)
             theory = equilibrium(config.lr, config.product / config.lr, np.sqrt(float((one.slope**2).mean())))
-            name = f"layer {layer} from |w| = {start:g}"
+            key, name = f"{layer}-from-{start:g}", f"layer {layer} from $|w| = {start:g}$"
             ends = abs(float(square[-1] ** 2 - square[0] ** 2)) / (4 * moved * float((square**2).mean()))
-            yield claim(f"{name}-w-4-eta", f"{name}: <|w|^4> over eta <|g|^2>/(2 decay)", **enough).equal(
+            length = r"$\langle|w|^4\rangle$ over $\eta\langle|g|^2\rangle/(2\lambda)$"
+            yield claim(f"{key}-length", f"{name}: {length}", **enough).equal(
                 1.0, (square**2).mean() / theory.norm**4, NEXT + ends, why
             )
             ends = abs(float(np.log(square[-1] / square[0]))) / (2 * moved)
-            yield claim(
-                f"{name}-mean-square-angle", f"{name}: mean square angle of a step over 2 eta decay", **enough
-            ).equal(1.0, (one.angle**2).mean() / (2 * config.product), NEXT + ends, why)
-            yield claim(
-                f"{name}-mean-step-size", f"{name}: mean step size on the sphere over eta/<|w|^4>^(1/2)"
-            ).at_least(
-                1.0,
-                (config.lr / square).mean() * np.sqrt((square**2).mean()) / config.lr,
-                "Jensen: lengths that come and go make it larger",
-                slack=1e-12,
+            turn = (one.angle**2).mean() / (2 * config.product)
+            yield claim(f"{key}-angle", rf"{name}: mean square angle of a step over $2\eta\lambda$", **enough).equal(
+                1.0, turn, NEXT + ends, why
             )
+            pace = (config.lr / square).mean() * np.sqrt((square**2).mean()) / config.lr
+            yield claim(
+                f"{key}-step", rf"{name}: mean step size on the sphere over $\eta/\langle|w|^4\rangle^{{1/2}}$"
+            ).at_least(1.0, pace, "Jensen: changing lengths make it larger", slack=1e-12)
     both = late.length.mean("step")
-    yield claim(
-        "lengths-both-starts", "lengths from both starts, relative difference, largest over layers", **enough
-    ).zero(np.abs(both[1] / both[0] - 1).max(), 0.2, "they began a factor 10 apart")
+    yield claim("both-starts", "lengths from both starts, relative difference, largest over layers", **enough).zero(
+        np.abs(both[1] / both[0] - 1).max(), 0.2, "they began a factor 10 apart"
+    )
 
 
 @run.figure
@@ -135,37 +134,17 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for layer in (1, 2):
         for start, style in zip(STARTS, ("-", ":"), strict=True):
             one = data.sel(layer=layer, start=start)
-            left.plot(
-                steps[::every],
-                one.length[::every],
-                color=f"C{layer - 1}",
-                ls=style,
-                label=f"layer {layer}" if style == "-" else None,
-            )
+            look = {"color": f"C{layer - 1}", "label": f"layer {layer}" if style == "-" else None}
+            left.plot(steps[::every], one.length[::every], ls=style, **look)
             if style == "-":
                 window = max(1, int(1 / (4 * config.product)))
                 smooth = np.convolve(one.angle**2, np.ones(window) / window, "valid")
-                right.plot(
-                    steps[: len(smooth)][::every] + window / 2,
-                    np.sqrt(smooth)[::every],
-                    color=f"C{layer - 1}",
-                    label=f"layer {layer}",
-                )
+                right.plot(steps[: len(smooth)][::every] + window / 2, np.sqrt(smooth)[::every], **look)
     late = data.isel(step=slice(config.steps // 2, None), start=0)
-    for layer in (1, 2):
-        slope = np.sqrt(float((late.slope.sel(layer=layer) ** 2).mean()))
-        sheet.mark(
-            left,
-            y=equilibrium(config.lr, config.product / config.lr, slope).norm,
-            label=r"$(\eta\langle|g|^2\rangle/2\lambda)^{1/4}$" if layer == 1 else None,
-        )
+    slopes = [np.sqrt(float((late.slope.sel(layer=layer) ** 2).mean())) for layer in (1, 2)]
+    lengths = [equilibrium(config.lr, config.product / config.lr, slope).norm for slope in slopes]
+    sheet.mark(left, y=lengths, label=r"$(\eta\langle|g|^2\rangle/2\lambda)^{1/4}$")
     sheet.label(left, f"Lengths, {config.data}", "step", "$|w|$", "best", yscale="log")
     sheet.mark(right, y=np.sqrt(2 * config.product), label=r"$\sqrt{2\eta\lambda}$")
-    sheet.label(
-        right,
-        "Angle of a step",
-        "step",
-        "radians, root of the mean square",
-        "best",
-        ylim=(0, 2.5 * np.sqrt(2 * config.product)),
-    )
+    right.set_ylim(0, 2.5 * np.sqrt(2 * config.product))
+    sheet.label(right, "Angle of a step", "step", "radians, root of the mean square", "best")

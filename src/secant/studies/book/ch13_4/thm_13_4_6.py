@@ -1,4 +1,4 @@
-"""Theorem 13.4.6: what a step with weight decay lowers a scale-invariant loss by at least."""
+"""Theorem 13.4.6: a lower bound on how much a step with weight decay lowers a scale-invariant loss."""
 
 import numpy as np
 import xarray as xr
@@ -8,12 +8,14 @@ from secant.studies.shared.scale_invariant import descend, three_losses
 from secant.theory.normalization.weight_decay import least_descent
 
 LENGTHS = np.geomspace(0.3, 10, 12)
+"""Lengths of the weights at the start."""
 SMALL = 1e-4
+"""Distance from the minimum where the sharper bound is attained."""
 
 
 class Config(Seeded):
     dim: int = options.dim(5, at_least=3, at_most=30)
-    samples: int = option(40, at_least=10, at_most=1_000, help="data of the neuron")
+    samples: int = options.samples(40, at_least=10, at_most=1_000)
     lr: float = options.lr(0.2, at_least=1e-3, at_most=10)
     products: tuple[float, ...] = option(
         (0.001, 0.05, 0.5), above=0, at_most=0.5, ascending=True, longest=4, help="step size times decay"
@@ -25,7 +27,7 @@ class Config(Seeded):
 def run(config: Config) -> xr.Dataset:
     r"""For $w_{t+1} = (1 - \eta\lambda)w_t - \eta\nabla L(w_t)$ on a scale-invariant loss and $\eta\lambda \le
     \frac12$, $L(w_t) - L(w_{t+1}) \ge \eta(1 - 2\rho\eta/|w_t|^2)|\nabla L(w_t)|^2$. The proof gives more: $\eta|\nabla
-    L|^2\bigl(\frac1{1-\eta\lambda} - \frac{\rho\eta}{2(1-\eta\lambda)^2|w_t|^2}\bigr)$, which is attained near the
+    L|^2\bigl(\frac1{1-\eta\lambda} - \frac{\rho\eta}{2(1-\eta\lambda)^2|w_t|^2}\bigr)$. This bound is attained near the
     minimum of a Rayleigh quotient.
     """
     random = np.random.default_rng(config.seed)
@@ -33,40 +35,30 @@ def run(config: Config) -> xr.Dataset:
     start = random.normal(size=(len(LENGTHS), config.dim))
     start *= LENGTHS[:, None] / np.linalg.norm(start, axis=1, keepdims=True)
     plain, sharp, drop, lengths = [], [], [], []
+    decays = [product / config.lr for product in config.products]
     for loss in found.values():
-        paths = [descend(loss, start, config.lr, product / config.lr, config.steps) for product in config.products]
+        paths = [descend(loss, start, config.lr, decay, config.steps) for decay in decays]
         square = np.stack([path.square[:-1] for path in paths])
         slope = np.sqrt(np.stack([path.gradient[:-1] for path in paths]) / square)  # at w itself
         drop.append(np.stack([-np.diff(path.loss, axis=0) for path in paths]))
         rho = loss.smoothness
         plain.append(config.lr * (1 - 2 * rho * config.lr / square) * slope**2)
-        sharp.append(
-            np.stack(
-                [
-                    least_descent(np.sqrt(s), g, config.lr, product / config.lr, rho)
-                    for s, g, product in zip(square, slope, config.products, strict=True)
-                ]
-            )
-        )
+        each = zip(square, slope, decays, strict=True)
+        sharp.append(np.stack([least_descent(np.sqrt(s), g, config.lr, decay, rho) for s, g, decay in each]))
         lengths.append(square / (rho * config.lr))
     quotient = found["quotient"]
     near = np.eye(config.dim)[0] + SMALL * np.eye(config.dim)[-1]
     near = near * np.sqrt(2 * quotient.smoothness * config.lr) / np.linalg.norm(near)
     tight = []
-    for product in config.products:
-        path = descend(quotient, near[None], config.lr, product / config.lr, 1)
+    for decay in decays:
+        path = descend(quotient, near[None], config.lr, decay, 1)
         slope = float(np.sqrt(path.gradient[0, 0] / path.square[0, 0]))
-        bound = least_descent(np.sqrt(path.square[0, 0]), slope, config.lr, product / config.lr, quotient.smoothness)
+        bound = least_descent(np.sqrt(path.square[0, 0]), slope, config.lr, decay, quotient.smoothness)
         tight.append(float(path.loss[0, 0] - path.loss[1, 0]) / float(bound))
     axes = ("loss", "product", "step", "start")
     return xr.Dataset(
-        {
-            "drop": (axes, drop),
-            "plain": (axes, plain),
-            "sharp": (axes, sharp),
-            "length": (axes, lengths),
-            "tight": ("product", tight),
-        },
+        {"drop": (axes, drop), "plain": (axes, plain), "sharp": (axes, sharp), "length": (axes, lengths)}
+        | {"tight": ("product", tight)},
         coords={"loss": list(found), "product": list(config.products), "start": LENGTHS},
     )
 
@@ -76,22 +68,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name in data.loss.values:
         one = data.sel(loss=name)
         for kind, what in (("plain", "the theorem's bound"), ("sharp", "the sharper bound")):
-            yield claim(f"{name}-descent-step-less-{what}", f"{name}: descent of a step less {what}, least").at_least(
+            yield claim(f"{name}-{kind}", f"{name}: descent of a step less {what}, least").at_least(
                 0.0, (one["drop"] - one[kind]).min(), "an inequality, to rounding", slack=1e-12
             )
-    yield claim("sharper-bound-less", "sharper bound less the theorem's, least").at_least(
-        0.0, (data.sharp - data.plain).min(), "for eta decay up to 1/2", slack=1e-12
+    yield claim("sharper", "sharper bound less the theorem's, least").at_least(
+        0.0, (data.sharp - data.plain).min(), r"for $\eta\lambda$ up to $1/2$", slack=1e-12
     )
+    why = r"the next order in a distance of $10^{-4}$, and rounding of losses $10^{-8}$ above the least"
     for product in config.products:
-        yield claim(
-            f"eta-decay-{product:g}-descent",
-            f"eta decay = {product:g}: descent near the minimum of the quotient over the sharper bound",
-        ).equal(
-            1.0,
-            data.tight.sel(product=product),
-            1e-6,
-            "the next order in a distance of 1e-4, and rounding of losses 1e-8 above the least",
-        )
+        name = rf"$\eta\lambda = {product:g}$: descent near the minimum of the quotient over the sharper bound"
+        yield claim(f"tight-{product:g}", name).equal(1.0, data.tight.sel(product=product), 1e-6, why)
 
 
 @run.figure
@@ -100,7 +86,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for axes, name in zip(panels, data.loss.values, strict=True):
         for i, product in enumerate(config.products):
             one = data.sel(loss=name, product=product)
-            # In units of eta |g|^2, where that is more than rounding.
+            # In units of eta |g|^2, where the descent is more than rounding.
             unit = one.plain / (1 - 2 / one.length)
             share = (one["drop"] / unit).where(one["drop"] > 1e-10)
             axes.plot(one.length.values.ravel(), share.values.ravel(), ".", ms=3, color=f"C{i}", label=f"{product:g}")
