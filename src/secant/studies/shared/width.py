@@ -40,16 +40,15 @@ BELOW = {"fontsize": 8, "title_fontsize": 8, "loc": "upper center", "bbox_to_anc
 """A legend below its panel."""
 
 
+SWEPT: dict[str, Any] = {"at_least": 8, "shortest": 2, "ascending": True}
+"""Limits of widths through which an exponent is fitted."""
+
+
 class WidthConfig(Seeded):
     """Widths, networks and the input."""
 
     widths: tuple[int, ...] = options.widths(
-        (16, 64),
-        (64, 128, 256, 512, 1_024),
-        (64, 128, 256, 512, 1_024, 2_048, 4_096),
-        at_least=8,
-        shortest=2,
-        ascending=True,
+        (16, 64), (64, 128, 256, 512, 1_024), (64, 128, 256, 512, 1_024, 2_048, 4_096), **SWEPT
     )
     draws: int = options.draws(48, 12, at_least=2, at_most=10_000)
     dim: int = options.dim(4, 8, at_least=2, at_most=10_000)

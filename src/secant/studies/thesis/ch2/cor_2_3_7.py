@@ -119,30 +119,32 @@ def _descent(net: Network, x: jax.Array, y: jax.Array, starts: list[Params], con
     return data[["path_norm", "slowest"]].rename({f"step_{every}": "look"}).assign(end=end)
 
 
+def _norms(data: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Norms of the Hessian away from the start."""
+    random, leading = (data.norm.isel(place=-1).sel(way=way) for way in ("random", "top"))
+    names = "sphere, random point", "sphere, along the leading eigenvector", "gradient descent, largest"
+    return dict(zip(names, (random, leading, data.path_norm.max("look")), strict=True))
+
+
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    logs, sphere, top = wide.logarithm(config.widths), data.norm.isel(place=-1), data.sel(way="top")
-    for key, place, values in (
-        ("norm-random", "norm of the Hessian at random points of the sphere", sphere.sel(way="random")),
-        ("norm-leading", "norm of the Hessian on the sphere, along the leading eigenvector", sphere.sel(way="top")),
-        ("norm-descent", "largest norm of the Hessian along gradient descent", data.path_norm.max("look")),
-    ):
-        yield claim(key, f"{place}: exponent in the width").at_most(-0.5, exponent(values), slack=logs)
-    yield claim("remainder-leading", "remainder along the leading eigenvector: exponent in the width").equal(
-        -0.5, exponent(np.abs(top.remainder)), logs
-    )
+    logs, top = wide.logarithm(config.widths), data.sel(way="top")
+    for key, (place, values) in zip(("random", "leading", "descent"), _norms(data).items(), strict=True):
+        name = f"norm of the Hessian ({place}): exponent in the width"
+        yield claim(f"norm-{key}", name).at_most(-0.5, exponent(values), slack=logs)
+    name, found = "remainder along the leading eigenvector: exponent in the width", exponent(np.abs(top.remainder))
+    yield claim("remainder-leading", name).equal(-0.5, found, logs)
     name = "root-mean-square remainder along random directions: exponent in the width"
     near, note = wide.next_order(config.widths, 0.5), "predicted is minus the exponent of the number of weights"
     yield claim("remainder-random", name).equal(-rate(data.width, data.weights), exponent(data.drawn), near, note=note)
     share = (np.abs(data.remainder) / (config.radius**2 / 2 * data.norm.max("place"))).max()
-    yield claim("remainder-bound", r"largest remainder over $\frac12 R^2$ times the largest norm on the way").at_most(
-        1.0, share, "a Gauss rule of degree nine with positive weights at the measured points", slack=1e-6
-    )
+    name = r"largest remainder over $\frac12 R^2$ times the largest norm on the way"
+    why = "a Gauss rule of degree nine with positive weights at the measured points"
+    yield claim("remainder-bound", name).at_most(1.0, share, why, slack=1e-6)
     ratios = (np.abs(data.bend) / top.norm.isel(place=0)).values.ravel()
+    furthest, why = ratios[np.argmax(np.abs(ratios - 1))], "ten times the next even order at a distance of 0.01"
     name = "second difference of the network along the leading eigenvector over the norm at the start: furthest from 1"
-    yield claim("second-difference", name).equal(
-        1.0, ratios[np.argmax(np.abs(ratios - 1))], 10 * CLOSE**2, "ten times the next even order at a distance of 0.01"
-    )
+    yield claim("second-difference", name).equal(1.0, furthest, 10 * CLOSE**2, why)
     name = "largest ratio of the last loss of gradient descent to the first"
     yield wide.global_minimum("loss", name, data.end, (1 - data.slowest) ** config.steps, 1e-6)
     yield wide.resolved(data)
@@ -151,14 +153,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 5.4), 2)
-    sphere, top = data.norm.isel(place=-1), data.sel(way="top")
+    top = data.sel(way="top")
     start = top.norm.isel(place=0)
-    norms = {
-        "at the start": start,
-        "sphere, random point": sphere.sel(way="random"),
-        "sphere, along the leading eigenvector": sphere.sel(way="top"),
-        "gradient descent, largest": data.path_norm.max("look"),
-    }
+    norms = {"at the start": start, **_norms(data)}
     remainders = {
         r"bound, $\frac{1}{2}R^2 \max\,\|H_f\|$": config.radius**2 / 2 * top.norm.max("place"),
         "along the leading eigenvector": np.abs(top.remainder),

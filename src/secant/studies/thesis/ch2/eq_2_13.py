@@ -110,22 +110,17 @@ def _series(key: jax.Array, config: Config) -> list[Any]:
 def check(data: xr.Dataset, config: Config) -> Findings:
     for graph in data.graph.values:
         name = f"{graph}: largest relative difference of recursion and autodiff, a neuron of every layer"
-        yield claim(f"recursion-{graph}", name).zero(
-            data.gap.sel(graph=graph), 1e-13, "rounding: sums of tens of terms"
-        )
-    yield claim("first-layer", "first layer: largest entry of the Hessian of a pre-activation").zero(
-        data.first_layer.max(), 0, "linear in the weights, so zero to the last bit"
-    )
-    yield claim("triangle", "largest ratio of a neuron's norm to the sum of the norms of its blocks").at_most(
-        1.0, data.block_ratio.max(), "the triangle inequality; rounding", slack=1e-13
-    )
-    yield claim("last-block", "norm of the last layer's block with itself").zero(
-        data.block[-1, -1], 0, "the output is linear in the weights it reads with"
-    )
+        recursion = claim(f"recursion-{graph}", name)
+        yield recursion.zero(data.gap.sel(graph=graph), 1e-13, "rounding: sums of tens of terms")
+    first = claim("first-layer", "first layer: largest entry of the Hessian of a pre-activation")
+    yield first.zero(data.first_layer.max(), 0, "linear in the weights, so zero to the last bit")
+    triangle = claim("triangle", "largest ratio of a neuron's norm to the sum of the norms of its blocks")
+    yield triangle.at_most(1.0, data.block_ratio.max(), "the triangle inequality; rounding", slack=1e-13)
+    why = "the output is linear in the weights it reads with"
+    yield claim("last-block", "norm of the last layer's block with itself").zero(data.block[-1, -1], 0, why)
     gap = np.abs(data.block[:-1, -1] - data.slope[:-1]).max()
-    yield claim("read-slopes", "blocks with the last layer against slopes of what the output reads: largest gap").zero(
-        gap, 1e-13, "rounding"
-    )
+    name = "blocks with the last layer against slopes of what the output reads: largest difference"
+    yield claim("read-slopes", name).zero(gap, 1e-13, "rounding")
     total, direct, measured = data.reading.values
     note = (
         "The derivative in (2.13) is the direct one, by a weight. The first line of (2.14) suggests the one along all "
@@ -135,12 +130,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("direct-derivative", name).equal(direct, measured, 0, "rounding", relative=1e-12, note=note)
     moved, variance = data.series.values
     name = rf"change of a Gaussian sum of blocks, Gaussians moved by $R = {config.radius:g}$, over $R\sqrt\nu$"
-    yield claim("gaussian-sum", name).equal(
-        1.0,
-        moved / (config.radius * np.sqrt(variance)),
-        1e-10,
-        "the bound is attained by moving the neuron of largest curvature; rounding",
-    )
+    why = "moving the neuron of largest curvature attains the bound; rounding"
+    yield claim("gaussian-sum", name).equal(1.0, moved / (config.radius * np.sqrt(variance)), 1e-10, why)
 
 
 @run.figure

@@ -77,10 +77,12 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     loss, mu = data.loss, data.smallest.min()
     alive = loss > 1e-20  # above the rounding of squared differences of outputs of order one
+    gap, why = (
+        np.abs(2 * loss * data.along / data.square - 1),
+        "rounding of sums over all weights, relative to residuals",
+    )
     yield claim("square", r"squared gradient against $r^\top K r$, every step: largest relative difference").zero(
-        np.abs(2 * loss * data.along / data.square - 1).where(alive).max(),
-        1e-11,
-        "rounding of sums over all weights, relative to residuals that shrink",
+        gap.where(alive).max(), 1e-11, f"{why} that shrink"
     )
     ratio = (data.square / (2 * data.smallest * loss)).where(alive).min()
     yield claim("condition", r"smallest squared gradient over $2\lambda_{\min}(K)\,\mathcal L$, every step").at_least(

@@ -16,27 +16,18 @@ from secant.studies.shared.kernel_drift import Scaling, Training, sparse_drift, 
 # The number under the root of a neuron's sum: the edges that are left, or the edges before.
 SCALINGS: dict[Scaling, str] = {"new": "edges left", "original": "edges before"}
 
+WIDTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096)
+CONCATENATED = "neurons of a hidden layer, a DenseNet each whose layers all read the input"
+
 
 class Config(Seeded):
     data: Literal["gaussian", "digits", "cifar10"] = scaled(
         smoke="gaussian", laptop="digits", paper="cifar10", help="Gaussian points, or images of classes 0 and 2"
     )
     dim: int = options.dim(64, at_least=2, at_most=10_000)
-    widths: tuple[int, ...] = options.widths(
-        (16, 128),
-        (2, 4, 8, 16, 32, 64, 128, 256, 512),
-        (2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096),
-        at_least=2,
-        shortest=2,
-        ascending=True,
-    )
+    widths: tuple[int, ...] = options.widths((16, 128), WIDTHS[:9], WIDTHS, at_least=2, shortest=2, ascending=True)
     concatenated: tuple[int, ...] = scaled(
-        smoke=(4, 16),
-        laptop=(4, 16, 64, 256),
-        paper=(4, 16, 64, 256, 1_024, 4_096),
-        at_least=2,
-        ascending=True,
-        help="neurons of a hidden layer, a DenseNet each whose layers all read the input",
+        smoke=(4, 16), laptop=WIDTHS[1:9:2], paper=WIDTHS[1::2], at_least=2, ascending=True, help=CONCATENATED
     )
     fit_from: int = scaled(smoke=16, laptop=32, at_least=2, help="smallest width in the fit of the exponent")
     samples: int = options.samples(10, at_least=2, at_most=500)
@@ -101,7 +92,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         )
     widths = data.width[chosen].values
     logs, hierarchy = wide.logarithm(widths), wide.next_order(widths, 0.5, 2.0)
-    apart = "telling the bound from $1/m$ takes widths a factor of 16 apart"
+    apart, far = "telling the bound from $1/m$ takes widths a factor of 16 apart", max(widths) >= 16 * min(widths)
     for scaling, left in SCALINGS.items():
         found = exponent(data.drift.sel(width=chosen, scaling=scaling))
         name = f"largest change of the kernel, {left} under the root: exponent in the width"
@@ -110,34 +101,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claim(f"{scaling}-hierarchy", f"{name} is at least that of the tangent hierarchy").at_least(
             -1.0, found, slack=hierarchy, note=note
         )
-        far, note = (
-            max(widths) >= 16 * min(widths),
-            r"The change lies between the velocity $1/m$ and the bound $1/\sqrt m$.",
-        )
-        yield claim(f"{scaling}-figure", f"{name}, as the figure has it", given=far, otherwise=apart).equal(
-            -0.5, found, logs, note=note
-        )
+        note = r"The velocity is of order $1/m$. The change in a run lies between it and the bound $1/\sqrt m$."
+        figure = claim(f"{scaling}-figure", f"{name}, as the figure has it", given=far, otherwise=apart)
+        yield figure.equal(-0.5, found, logs, note=note)
     name = "largest excess of an eigenvalue's change, over the largest eigenvalue, above the change of the kernel"
     yield claim("weyl", name).at_most(0.0, data.excess.max(), "Weyl's inequality; rounding of float32", slack=1e-5)
     edges, hidden = data.attrs["features"], int(data.hidden[0])
     narrow = data.dense_drift.sel(hidden=data.hidden < edges).rename(hidden="width")
-    yield claim(
-        "input-exponent",
-        "layers also read the input: exponent in the hidden size, below the input dimension",
-        given=narrow.width.size >= 2,
-        otherwise="fewer than two hidden sizes are below the input dimension",
-    ).at_least(
-        -0.25,
-        lambda: exponent(narrow),
-        "half way from no decay to the law, in a number that is not the width",
-        note="the width of Definition 2.2.7 hardly changes here",
+    name = "layers also read the input: exponent in the hidden size, below the input dimension"
+    few, enough = "fewer than two hidden sizes are below the input dimension", narrow.width.size >= 2
+    why, note = "half way from no decay to the law", "the width of Definition 2.2.7 hardly changes with the hidden size"
+    yield claim("input-exponent", name, given=enough, otherwise=few).at_least(
+        -0.25, lambda: exponent(narrow), why, note=note
     )
     neurons = config.draws * (hidden + 1)  # neurons of the second layer, and the output
+    least, found = stats.binom.ppf(1e-3 / neurons, edges, 1 - config.rate), data.dense_degree.isel(hidden=0).min()
+    why = "edges from the inputs alone: with probability 0.999 no neuron keeps fewer"
     yield claim("input-degree", "layers also read the input: smallest in-degree of the narrowest network").at_least(
-        stats.binom.ppf(1e-3 / neurons, edges, 1 - config.rate),
-        data.dense_degree.isel(hidden=0).min(),
-        "edges from the inputs alone: with probability 0.999 no neuron keeps fewer",
-        note=f"with {hidden} neurons a layer",
+        least, found, why, note=f"with {hidden} neurons a layer"
     )
 
 

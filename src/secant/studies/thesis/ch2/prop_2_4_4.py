@@ -18,12 +18,7 @@ class Config(Seeded):
     width: int = options.width(64, 256, 1024, at_least=8, at_most=10**5)
     draws: int = options.draws(40, 200, 1_000, at_least=10, at_most=10**6)
     chains: int = scaled(
-        smoke=100_000,
-        laptop=1_000_000,
-        paper=4_000_000,
-        at_least=1_000,
-        at_most=10**9,
-        help="random networks of one neuron a layer",
+        smoke=100_000, laptop=1_000_000, paper=4_000_000, at_least=1_000, at_most=10**9, help="chains of neurons"
     )
 
     def check(self) -> None:
@@ -48,14 +43,12 @@ def run(config: Config) -> xr.Dataset:
     key_wide, key_narrow = jax.random.split(jax.random.key(config.seed))
     wide = np.stack([_wide(jax.random.fold_in(key_wide, L), L, config) for L in DEPTHS])
     mean, error = jax.jit(_chains, static_argnums=1)(key_narrow, config.chains)
-    return xr.Dataset(
-        {
-            "wide": (("depth", "network"), wide, {"long_name": "norm of the gradient, wide networks"}),
-            "narrow_mean": (("depth", "moment"), np.asarray(mean)),
-            "narrow_error": (("depth", "moment"), np.asarray(error)),
-        },
-        coords={"depth": list(DEPTHS), "moment": ["norm", "square", "last layer", "fourth"]},
-    )
+    found = {
+        "wide": (("depth", "network"), wide, {"long_name": "norm of the gradient, wide networks"}),
+        "narrow_mean": (("depth", "moment"), np.asarray(mean)),
+        "narrow_error": (("depth", "moment"), np.asarray(error)),
+    }
+    return xr.Dataset(found, {"depth": list(DEPTHS), "moment": ["norm", "square", "last layer", "fourth"]})
 
 
 def _wide(key: jax.Array, depth: int, config: Config) -> np.ndarray:
@@ -93,17 +86,14 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     squares, fourths = dict(zip(DEPTHS, second, strict=True)), dict(zip(DEPTHS[:3], fourth[:3], strict=True))
     for depth, square in squares.items():
         norms, name = data.wide.sel(depth=depth), f"width {config.width}, L = {depth}: mean"
-        yield claim(f"wide-{depth}-bound", f"{name} norm of the gradient is at least the bound").at_least(
-            2 ** (-depth / 2), estimate(norms), "the claim"
-        )
+        bound = claim(f"wide-{depth}-bound", f"{name} norm of the gradient is at least the bound")
+        yield bound.at_least(2 ** (-depth / 2), estimate(norms), "the claim")
         # Relative variance of the squared norm: 5 for every layer's 1/width, inputs included.
         why, spread = "an eighth of the variance of the squared norm, about $5L/m$", np.expm1(5 * depth / config.width)
-        yield claim(f"wide-{depth}-norm", f"{name} norm of the gradient against infinite width").equal(
-            np.sqrt(square), estimate(norms), 0, why, relative=spread / 8
-        )
-        yield claim(f"wide-{depth}-square", f"{name} square of the gradient").equal(
-            square, estimate(norms**2), 0, "exact at every width"
-        )
+        mean = claim(f"wide-{depth}-norm", f"{name} norm of the gradient against infinite width")
+        yield mean.equal(np.sqrt(square), estimate(norms), 0, why, relative=spread / 8)
+        mean = claim(f"wide-{depth}-square", f"{name} square of the gradient")
+        yield mean.equal(square, estimate(norms**2), 0, "exact at every width")
 
     def chain(depth: int, moment: str, variance: float) -> Estimate:
         """A mean over networks of one neuron a layer, with the sampling error of an exact variance."""
@@ -127,18 +117,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         last, found, 0, why.format("second"), note=note
     )
     at, lower = {"depth": depth, "moment": "norm"}, float(rg.mean_from_moments(squares[depth], fourths[depth]))
-    mean = r"\mathbb E X \ge (\mathbb E X^2)^{3/2}\,(\mathbb E X^4)^{-1/2}, \quad X = \|\nabla_w f\|"
-    yield claim("chain-norm", f"one neuron a layer, L = {depth}: mean norm of the gradient").erratum(
-        (r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}", 2 ** (-depth / 2)),
-        (mean, lower),
-        Estimate(data.narrow_mean.sel(at).item(), data.narrow_error.sel(at).item(), config.chains - 1),
-        0,
-        "both are lower bounds",
-        note="The mean is at most the root of the mean square, not at least. A fourth moment, finite at every width, "
-        "gives a lower bound.",
-        relation="at least",
-        where="Proposition 2.4.4, equation (2.18), and Appendix A.7",
-    )
+    printed = r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}", 2 ** (-depth / 2)
+    right = r"\mathbb E X \ge (\mathbb E X^2)^{3/2}\,(\mathbb E X^4)^{-1/2}, \quad X = \|\nabla_w f\|", lower
+    found = Estimate(data.narrow_mean.sel(at).item(), data.narrow_error.sel(at).item(), config.chains - 1)
+    note = "The mean is at most the root of the mean square. A fourth moment, finite at every width, bounds it below."
+    where = {"where": "Proposition 2.4.4, equation (2.18), and Appendix A.7", "relation": "at least"}
+    norm = claim("chain-norm", f"one neuron a layer, L = {depth}: mean norm of the gradient")
+    yield norm.erratum(printed, right, found, 0, "both are lower bounds", note=note, **where)
 
 
 @run.figure

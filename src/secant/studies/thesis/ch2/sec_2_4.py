@@ -22,7 +22,7 @@ SHARES = {"fcn": 1.0, "output": (0.5 / 1.1) ** 2}
 
 class Config(Seeded):
     widths: tuple[int, ...] = options.widths(
-        (32, 128), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8, shortest=2, ascending=True
+        (32, 128), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048, 4_096), **wide.SWEPT
     )
     draws: int = options.draws(12, 12, at_least=2, at_most=10_000)
     samples: int = options.samples(4, at_least=2, at_most=1_000)
@@ -93,29 +93,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("condition", name).at_least(1.0, ratio, "rounding, relative to residuals that shrink", slack=1e-9)
     plain = data.sel(kind="fcn")
     length, first = plain.length.isel(step=-1), plain.loss.isel(step=0)
-    yield claim("length", r"largest length of the way over $2\sqrt{2\mathcal L(0)/\mu}$").at_most(
-        1.0,
-        (length / (2 * np.sqrt(2 * first / plain.smallest.min("step")))).max(),
-        "proved for step sizes of at most one over the curvature",
-        note="linear outputs; with nonlinear ones the kernel grows, and the step is too long for the proof",
-    )
+    ratio = length / (2 * np.sqrt(2 * first / plain.smallest.min("step")))
+    why = "proved for step sizes of at most one over the curvature"
+    note = "linear outputs; with nonlinear ones the kernel grows, and the step is too long for the proof"
+    name = r"largest length of the way over $2\sqrt{2\mathcal L(0)/\mu}$"
+    yield claim("length", name).at_most(1.0, ratio.max(), why, note=note)
     late = (_late(plain.loss) / (1 - plain.lr * plain.smallest.isel(step=-1)) ** 2).max()
-    yield claim(
-        "late-factor", r"largest factor of the loss late in the run over $(1 - \eta\lambda_{\min}(K))^2$"
-    ).equal(1.0, late, 0.01, "the slowest run attains the rate, up to a kernel that still moves by a thousandth")
+    name = r"largest factor of the loss late in the run over $(1 - \eta\lambda_{\min}(K))^2$"
+    why = "the slowest run attains the rate, up to a kernel that still moves by a thousandth"
+    yield claim("late-factor", name).equal(1.0, late, 0.01, why)
     roots = np.sqrt(plain.largest)
     guard = np.sqrt(config.samples) * plain.norm.max("end") * length * (roots.max("step") + roots.isel(step=0))
     change, why = _change(plain), "the bound; the norm is measured for one output at both ends of the way"
     name = r"largest change of $\lambda_{\min}(K)$ over its bound by the norm of the Hessian"
     yield claim("change-bound", name).at_most(1.0, (change / guard).max(), why)
     found, logs = exponent(change), wide.logarithm(config.widths)
-    yield claim("change-exponent", r"change of $\lambda_{\min}(K)$: exponent in the width").at_most(
-        -0.5, found, slack=logs
-    )
-    found = exponent(data.norm.sel(kind="output").max("end"))
-    yield claim("nonlinear-output", "nonlinear output: exponent of the norm of the Hessian in the width").zero(
-        found, wide.next_order(config.widths, 0.5, 2.0)
-    )
+    name = r"change of $\lambda_{\min}(K)$: exponent in the width"
+    yield claim("change-exponent", name).at_most(-0.5, found, slack=logs)
+    name = "nonlinear output: exponent of the norm of the Hessian in the width"
+    found, near = exponent(data.norm.sel(kind="output").max("end")), wide.next_order(config.widths, 0.5, 2.0)
+    yield claim("nonlinear-output", name).zero(found, near)
     ends = data.loss.isel(step=-1) / data.loss.isel(step=0)
     promised = ((1 - data.lr * data.smallest.isel(step=slice(0, -1))) ** 2).prod("step")
     for kind, output in OUTPUTS.items():

@@ -37,13 +37,9 @@ def run(config: Config) -> xr.Dataset:
     """
     key_input, key_graph = jax.random.split(jax.random.key(config.seed))
     for kind in wide.KINDS.values():
-        wide.refuse_oversized(
-            "thesis/thm-2.3.6",
-            kind.by_width(config.dim, key_graph),
-            config.dim,
-            config.widths,
-            copies=wide.COPIES + config.draws * (1 if kind.graph is None else 2),  # the networks and their edges
-        )
+        make = kind.by_width(config.dim, key_graph)
+        copies = wide.COPIES + config.draws * (1 if kind.graph is None else 2)  # the networks and their edges
+        wide.refuse_oversized("thesis/thm-2.3.6", make, config.dim, config.widths, copies=copies)
     x = wide.one_input(key_input, config.dim, config.size)
     keys = [jax.random.fold_in(key_graph, j) for j in range(len(config.widths))]
     found = [

@@ -19,7 +19,7 @@ BLOCKS = layer_pairs(DEPTH)
 
 class Config(Seeded):
     widths: tuple[int, ...] = options.widths(
-        (16, 64), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048), at_least=8, shortest=2, ascending=True
+        (16, 64), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048), **wide.SWEPT
     )
     draws: int = options.draws(24, 12, at_least=2, at_most=10_000)
     neurons: int = option(3, at_least=1, at_most=1_000, help="neurons of every layer whose Hessians are measured")
@@ -54,12 +54,9 @@ def run(config: Config) -> xr.Dataset:
         networks = wide.drawn(net, x, (config.seed, j), config.draws)
         looks = jax.jit(partial(_looks, net, config.neurons))(wide.stacked(networks), x, wide.direction(networks[0]))
         found.append(xr.Dataset({name: (("network", *dims[name]), np.asarray(looks[name])) for name in dims}))
-    return xr.concat(found, "width").assign_coords(
-        width=list(config.widths),
-        layer=list(range(1, DEPTH + 1)),
-        pair=[f"{a},{b}" for a, b in BLOCKS],
-        lower=list(range(1, DEPTH)),
-    )
+    layers, pairs = list(range(1, DEPTH + 1)), [f"{a},{b}" for a, b in BLOCKS]
+    data = xr.concat(found, "width")
+    return data.assign_coords(width=list(config.widths), layer=layers, pair=pairs, lower=layers[:-1])
 
 
 def _looks(net: Network, neurons: int, networks: Params, x: jax.Array, start: jax.Array) -> dict[str, jax.Array]:
@@ -75,9 +72,8 @@ def _looks(net: Network, neurons: int, networks: Params, x: jax.Array, start: ja
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     largest, logs = data.norm.max("neuron"), wide.logarithm(config.widths)
-    yield claim("layer-1", "first layer: largest norm of the Hessian of a pre-activation").zero(
-        largest.sel(layer=1).max(), 0, "linear in the weights, so zero to the last bit"
-    )
+    first = claim("layer-1", "first layer: largest norm of the Hessian of a pre-activation")
+    yield first.zero(largest.sel(layer=1).max(), 0, "linear in the weights, so zero to the last bit")
     for layer in range(2, DEPTH + 1):
         found = exponent(largest.sel(layer=layer))
         name = f"layer {layer}: exponent of the norm in the width, largest of some neurons"

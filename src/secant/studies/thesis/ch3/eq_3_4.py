@@ -41,12 +41,7 @@ EXPONENTS: dict[tuple[str, str], tuple[float | None, float, float]] = {
 
 class Config(wide.WidthConfig):
     widths: tuple[int, ...] = options.widths(
-        (256, 4_096),
-        (256, 1_024, 4_096, 16_384),
-        (256, 1_024, 4_096, 16_384, 65_536),
-        at_least=8,
-        shortest=2,
-        ascending=True,
+        (256, 4_096), (256, 1_024, 4_096, 16_384), (256, 1_024, 4_096, 16_384, 65_536), **wide.SWEPT
     )
     draws: int = options.draws(64, 32, 64, at_least=2 * GROUP, at_most=10_000)
     size: float = option(1.0, at_least=1e-3, at_most=100, help="root mean square of the inputs")
@@ -93,10 +88,8 @@ def run(config: Config) -> xr.Dataset:
     inputs *= config.size * np.sqrt(config.dim) / np.linalg.norm(inputs, axis=1, keepdims=True)
     y, shape = random.choice([-1.0, 1.0], config.samples), (len(widths), config.draws, max(widths))
     u, v = random.normal(size=(*shape, config.dim)), random.choice([-1.0, 1.0], shape)  # the same for both activations
-    found = [
-        _followed(name, u[number, :, :width], v[number, :, :width], inputs, y, config)
-        for name, (number, width) in product(ACTIVATIONS, enumerate(widths))
-    ]
+    cases = product(ACTIVATIONS, enumerate(widths))
+    found = [_followed(name, u[i, :, :width], v[i, :, :width], inputs, y, config) for name, (i, width) in cases]
     return unfold(xr.concat(found, "row"), "row", activation=ACTIVATIONS, width=widths)
 
 
@@ -143,10 +136,8 @@ def _grouped(values: xr.DataArray) -> xr.DataArray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    found = {
-        (a, w, p): exponent(_grouped(data.apart.sel(activation=a, way=w, pair=p)))
-        for a, w, p in product(ACTIVATIONS, WAYS, PAIRS)
-    }
+    cases = (dict(zip(("activation", "way", "pair"), at, strict=True)) for at in product(ACTIVATIONS, WAYS, PAIRS))
+    found = {tuple(at.values()): exponent(_grouped(data.apart.sel(at))) for at in cases}
     near, ball = (wide.next_order(config.widths, power) for power in (0.25, 0.5))
     for (activation, way), powers in EXPONENTS.items():
         for (pair, name), power in zip(PAIRS.items(), powers, strict=True):

@@ -12,7 +12,7 @@ from secant.curvature import hessian, ntk
 from secant.data import regression
 from secant.dynamics import Probe
 from secant.expansion import expand
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, options, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, options, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.optim import Problem, train
 from secant.theory.descent.linear_descent import critical_step, loss_growth, residual_after
@@ -72,15 +72,14 @@ def run(config: Config) -> xr.Dataset:
     predicted, growth = theory(kernel, done.dataset.residual.values[0, 0])
     last = ntk(linear, jax.tree.map(lambda leaf: np.asarray(leaf)[0], done.state), x).dense()
     direction = np.random.default_rng(config.seed).normal(size=nets.count_parameters(start))
-    return done.dataset.rename(lr="ratio").assign(
-        predicted=(("ratio", "step", "sample"), np.asarray(predicted)),
-        growth=("fine", np.asarray(growth)),
-        kernel_change=np.abs(np.asarray(last) - kernel).max() / np.abs(kernel).max(),
-        critical=critical,
-        critical_hessian=2 / float(sharpness(start, direction)),
-        ratio=list(config.ratios),
-        fine=fine,
-    )
+    found = {
+        "predicted": (("ratio", "step", "sample"), np.asarray(predicted)),
+        "growth": ("fine", np.asarray(growth)),
+        "kernel_change": np.abs(np.asarray(last) - kernel).max() / np.abs(kernel).max(),
+        "critical": critical,
+        "critical_hessian": 2 / float(sharpness(start, direction)),
+    }
+    return done.dataset.rename(lr="ratio").assign(found).assign_coords(ratio=list(config.ratios), fine=fine)
 
 
 @run.findings
@@ -89,56 +88,45 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     size = np.sqrt(squares)
     gap = np.sqrt(((data.residual - data.predicted) ** 2).sum("sample")) / np.maximum(size, size[:, 0])
     rounding = 10 * config.steps * np.finfo(float).eps * np.sqrt(config.width * config.dim)
-    yield claim(
-        "residual",
-        r"residual against $(I - \eta K)^t r(0)$, every step and step size: largest gap over $|r(t)|$ or $|r(0)|$",
-    ).zero(gap.max(), rounding, "rounding of outputs as large as these: ten units a step, times the root of the terms")
-    yield claim("kernel", "largest relative change of the tangent kernel in training").zero(
-        data.kernel_change, rounding / config.steps, "rounding of one evaluation"
-    )
+    name = r"residual against $(I - \eta K)^t r(0)$, every step and step size: largest gap over $|r(t)|$ or $|r(0)|$"
+    why = "rounding of outputs as large as these: ten units a step, times the root of the terms"
+    yield claim("residual", name).zero(gap.max(), rounding, why)
+    kernel = claim("kernel", "largest relative change of the tangent kernel in training")
+    yield kernel.zero(data.kernel_change, rounding / config.steps, "rounding of one evaluation")
     why = "the Krylov space holds all eigenvectors with an eigenvalue above zero; rounding"
-    yield claim("critical", r"$2/\lambda_{\max}$ of the loss's Hessian over $2/\lambda_{\max}(K)$").equal(
-        1.0, data.critical_hessian / data.critical, 1e-10, why
-    )
+    critical = claim("critical", r"$2/\lambda_{\max}$ of the loss's Hessian over $2/\lambda_{\max}(K)$")
+    yield critical.equal(1.0, data.critical_hessian / data.critical, 1e-10, why)
     below, above, before = data.ratio < 1, data.ratio > 1, data.loss.shift(step=1)
     change = (data.loss / before).where(below & (before > 1e-20 * data.loss.isel(step=0)))
     none = "all step sizes are critical or above"
-    yield claim("below", "below: largest factor of the loss in one step", given=below, otherwise=none).at_most(
-        1.0, change.max(), "every direction shrinks; rounding", slack=1e-12
-    )
+    factor = claim("below", "below: largest factor of the loss in one step", given=below, otherwise=none)
+    yield factor.at_most(1.0, change.max(), "every direction shrinks; rounding", slack=1e-12)
     ends = data.loss.isel(step=-1) / data.loss.isel(step=0)
     # Here the theory says that the first direction has outgrown its share of the first loss.
     in_time = (squares.isel(step=-1) > squares.isel(step=0))[above]
     slow = "in so few steps the first direction does not outgrow the others" if above.any() else "none is above"
     grown = above.any() & in_time.all()
-    yield claim("above", "above: smallest ratio of the last loss to the first", given=grown, otherwise=slow).at_least(
-        1.0, ends.where(above).min(), "the loss grows"
-    )
+    ratio = claim("above", "above: smallest ratio of the last loss to the first", given=grown, otherwise=slow)
+    yield ratio.at_least(1.0, ends.where(above).min(), "the loss grows")
     falls = ends < 1
     low, high = data.ratio.where(falls).max(), data.ratio.where(~falls).min()
-    yield claim(
-        "threshold",
-        "largest step size from which the loss falls, over the critical one",
-        given=falls.any() & ~falls.all(),
-        otherwise="the loss falls from all step sizes, or from none",
-    ).equal(1.0, (low + high) / 2, abs(high - low) / 2, "half the distance between neighbouring step sizes")
-    one_step = "one-step", "loss after one step just above the critical step size, over the loss before"
+    name, none = "largest step size from which the loss falls, over the critical one", "the loss falls from all or none"
+    threshold = claim("threshold", name, given=falls.any() & ~falls.all(), otherwise=f"{none} of the step sizes")
+    why = "half the distance between neighbouring step sizes"
+    yield threshold.equal(1.0, (low + high) / 2, abs(high - low) / 2, why)
+    one_step = claim("one-step", "loss after one step just above the critical step size, over the loss before")
     if not above.any():
-        yield claim(*one_step).undecided(1.0, "no step size is above the critical one")
+        yield one_step.undecided(1.0, "no step size is above the critical one")
         return
     first = data.isel(ratio=int(above.argmax("ratio")))
     start, after = (first.predicted[:2] ** 2).sum("sample")
-    yield claim(*one_step).erratum(
-        (r"\eta > \eta_{\mathrm{crit}} \Rightarrow \mathcal L(t+1) > \mathcal L(t)", 1.0),
-        (r"\mathcal L(1)/\mathcal L(0) = \sum_i (1 - \eta\lambda_i)^2 r_i^2 / \sum_i r_i^2", float(after / start)),
-        first.loss[1] / first.loss[0],
-        0,
-        "rounding",
-        relative=1e-10,
-        note=f"At {float(first.ratio):g} times the critical step size only the first direction grows, and all "
-        "others shrink. The loss keeps increasing once the first dominates.",
-        where="section 3.2, after equation (3.8)",
+    printed = r"\eta > \eta_{\mathrm{crit}} \Rightarrow \mathcal L(t+1) > \mathcal L(t)", 1.0
+    right = r"\mathcal L(1)/\mathcal L(0) = \sum_i (1 - \eta\lambda_i)^2 r_i^2 / \sum_i r_i^2", float(after / start)
+    note = (
+        f"At {float(first.ratio):g} critical step sizes one direction alone grows. Once it dominates, the loss grows."
     )
+    found, near = first.loss[1] / first.loss[0], Tolerance(0.0, 1e-10, why="rounding")
+    yield one_step.erratum(printed, right, found, near, note=note, where="section 3.2, after equation (3.8)")
 
 
 @run.figure

@@ -115,31 +115,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         name = f"{panel}: largest convergent step over the critical one"
         yield claim(f"{panel}-border", name).equal(predicted, last, grid)
     catapults = data.regime == cs.CATAPULT
-    yield claim("linear-catapults", "linear: step sizes with a catapult").zero(
-        catapults.sel(model="linear").sum(), 0, "a linear model cannot"
-    )
+    none = catapults.sel(model="linear").sum()
+    yield claim("linear-catapults", "linear: step sizes with a catapult").zero(none, 0, "a linear model cannot")
     middle = (data.ratio >= 1 + margin) & (data.ratio <= 1.5)
     none = r"no step size lies between 1 and 1.5, $\log m/\sqrt m$ from the edge"
     why = r"the first half of the quadratic model's range, $\log m/\sqrt m$ from the edge"
     for panel in ("network", "pair"):
         name = f"{PANELS[panel][1]}: share of the step sizes up to 1.5 critical ones that catapult"
-        both = catapults.sel(model=panel) & middle
-        yield claim(f"{panel}-catapults", name, given=middle, otherwise=none).equal(
-            1.0, lambda both=both: both.sum() / middle.sum(), 0, why
-        )
+        share = (catapults.sel(model=panel) & middle).sum() / middle.sum()
+        yield claim(f"{panel}-catapults", name, given=middle, otherwise=none).equal(1.0, share, 0, why)
     order = [int(code) for code in regime["pair"].values if code != UNKNOWN]
-    in_order = order == sorted(order)
-    yield claim("pair-regimes", "network on two opposed samples: number of regimes, in the figure's order").equal(
-        3.0,
-        len(set(order)) if in_order else 0,
-        0,
-        "monotone, catapult, divergent",
-        note="" if in_order else "they come in another order",
-    )
+    seen, note = (len(set(order)), "") if order == sorted(order) else (0, "they come in another order")
+    regimes = claim("pair-regimes", "network on two opposed samples: number of regimes, in the figure's order")
+    yield regimes.equal(3.0, seen, 0, "monotone, catapult, divergent", note=note)
     why = "on one sample a large step switches neurons off; with none left the output stays 0"
-    note = "the figure shows divergence for networks too: that takes two samples"
+    note, diverged = (
+        "the figure shows divergence for networks too: that takes two samples",
+        regime["network"] == cs.DIVERGENT,
+    )
     yield claim("network-divergence", "network: step sizes at which it diverges").zero(
-        (regime["network"] == cs.DIVERGENT).sum(), 0, why, note=note
+        diverged.sum(), 0, why, note=note
     )
 
 

@@ -118,16 +118,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     peak = int(np.argmax((r**2).sum(1)[:-1]))
     p = data.vector.values[peak]
-    yield claim("fall", "fall of the top eigenvalue at the peak of the loss").erratum(
-        (r"R_K = \tfrac14\,\eta\,(4\,GJ^\top - \eta\,GG^\top)", data.printed[peak]),
-        (r"R_K = \eta\,(GJ^\top + JG^\top) - \eta^2\,GG^\top", data.remainder_k[peak]),
-        p @ (K[peak] - K[peak + 1]) @ p,
-        0,
-        "rounding",
-        relative=1e-9,
-        note=r"The Jacobian moves to $J - \eta G$, and $K'$ is its Gram matrix; $G$ has as many columns as parameters.",
-        where="equation (3.16)",
-    )
+    printed = r"R_K = \tfrac14\,\eta\,(4\,GJ^\top - \eta\,GG^\top)", data.printed[peak]
+    right = r"R_K = \eta\,(GJ^\top + JG^\top) - \eta^2\,GG^\top", data.remainder_k[peak]
+    found, near = p @ (K[peak] - K[peak + 1]) @ p, Tolerance(0.0, 1e-9, why="rounding")
+    note = r"The Jacobian moves to $J - \eta G$, and $K'$ is its Gram matrix; $G$ has as many columns as parameters."
+    fall = claim("fall", "fall of the top eigenvalue at the peak of the loss")
+    yield fall.erratum(printed, right, found, near, note=note, where="equation (3.16)")
 
 
 @run.figure

@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Options, claim, fits_memory, option, options, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, Tolerance, claim, fits_memory, option, options, scaled, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs
@@ -54,17 +54,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     ceiling, end, starts = float(cs.decrease_threshold(3.0, 1.0, config.pull)), v.isel(step=-1) < 2, below.isel(step=0)
     high = starts & ~((scaled_u.isel(step=-1) <= ceiling) & end)
     needed = 2 * float(cs.time_to_peak(config.excesses[0], config.widths[-1]))
-    yield claim(
-        "converge",
-        r"runs below the separatrix that do not end with $m\cdot u \le 16C^2$ and $\eta\lambda < 2$",
-        given=config.steps >= needed and not (high & end).any(),
-        otherwise=f"{config.steps} steps are too few: {int((high & end).sum())} runs are still falling",
-    ).zero(
-        high.sum(),
-        0,
-        "every start below the separatrix converges; at $v = 3$ the threshold is $16C^2$",
-        note=f"of {int(starts.sum())} runs",
-    )
+    few = f"{config.steps} steps are too few: {int((high & end).sum())} runs are still falling"
+    enough = config.steps >= needed and not (high & end).any()
+    name = r"runs below the separatrix that do not end with $m\cdot u \le 16C^2$ and $\eta\lambda < 2$"
+    why = "every start below the separatrix converges; at $v = 3$ the threshold is $16C^2$"
+    converge = claim("converge", name, given=enough, otherwise=few)
+    yield converge.zero(high.sum(), 0, why, note=f"of {int(starts.sum())} runs")
     must_fall = (u > on_tables(cs.decrease_threshold, v, data.width, config.pull)) & (v < 4) & below
     rises = v.diff("step", label="lower") > 1e-14
     yield claim("implication", "steps with $u$ above the threshold on which the curvature rose").zero(
@@ -75,16 +70,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ceiling, scaled_u.where(rises & after).fillna(0).max(), "the threshold at $v = 3$ is $16C^2$ at every width"
     )
     # The true threshold at C = 1, m = 100, v = 2, read off the map.
-    yield claim("threshold", "square above which the curvature must fall ($C = 1$, $m = 100$, $v = 2$)").erratum(
-        (r"u > \frac{4C}{m(4 - v)^2}", 4 * 1.0 / (100 * 4)),
-        (r"u > \frac{16\,C^2}{m(4 - v)^2}", float(cs.decrease_threshold(2.0, 100.0, 1.0))),
-        data.square[data.change >= 0][-1],
-        0,
-        "spacing of the grid of squares",
-        relative=0.01,
-        note=r"$u(4 - v) > 4C\sqrt{u/m}$ gives the square of $4C$; $u = 0.02$ with $w < 0$ gives $v' = 2.0166 > v$.",
-        where="Proposition B.5.2 (used again in B.5.3 and B.8)",
-    )
+    printed = r"u > \frac{4C}{m(4 - v)^2}", 4 * 1.0 / (100 * 4)
+    right = r"u > \frac{16\,C^2}{m(4 - v)^2}", float(cs.decrease_threshold(2.0, 100.0, 1.0))
+    near, found = Tolerance(0.0, 0.01, why="spacing of the grid of squares"), data.square[data.change >= 0][-1]
+    note = r"$u(4 - v) > 4C\sqrt{u/m}$ gives the square of $4C$; $u = 0.02$ with $w < 0$ gives $v' = 2.0166 > v$."
+    threshold = claim("threshold", "square above which the curvature must fall ($C = 1$, $m = 100$, $v = 2$)")
+    where = "Proposition B.5.2 (used again in B.5.3 and B.8)"
+    yield threshold.erratum(printed, right, found, near, note=note, where=where)
 
 
 @run.figure

@@ -27,12 +27,8 @@ class Config(Seeded):
     draws: int = options.draws(20, 200, 1_000, at_least=2, at_most=10**6)
     halvings: int = scaled(smoke=20, laptop=24, paper=26, at_least=10, at_most=30, help="bisections of the step size")
     steps: int = options.steps(2_000, at_least=500, at_most=10**6)
-    confined: int = scaled(
-        smoke=300, laptop=2_000, paper=20_000, at_least=20, at_most=10**6, help="random starts below the border"
-    )
-    sweep: int = scaled(
-        smoke=400, laptop=2_000, paper=4_000, at_least=50, at_most=10**5, help="step sizes in the picture, 0 to 4"
-    )
+    confined: int = scaled(smoke=300, laptop=2_000, paper=20_000, at_least=20, at_most=10**6, help="random starts")
+    sweep: int = scaled(smoke=400, laptop=2_000, paper=4_000, at_least=50, at_most=10**5, help="step sizes, 0 to 4")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
@@ -96,42 +92,37 @@ def run(config: Config) -> xr.Dataset:
     growths = np.log((4 - np.asarray(escaped[1])) / 1e-9) / span
     exact, bisected = map(np.asarray, borders(output, curvature))
     border, grid, cases = ("target", "network"), ("ratio", "start"), ("label", "number")
-    return xr.Dataset(
-        {
-            "exact": (border, exact),
-            "bisected": (border, bisected),
-            "curvature": ("network", np.asarray(curvature)),
-            "peak": sweep.dataset.u.max("step"),
-            "final": (grid, np.asarray(sweep.state.v)),
-            "residual": (grid, np.abs(np.asarray(sweep.state.a))),
-            "log_product": np.log1p(sweep.dataset.u.isel(step=slice(0, -1))).sum("step"),
-            "ended": (cases, rest.dataset.outcome.values),
-            "confined": (cases, low < high),
-            "rest_residual": (cases, np.abs(np.asarray(rest.state.a))),
-            "rest_curvature": (cases, np.asarray(rest.state.v)),
-            "orbit_map": ("time", [float(a) for a, _ in seen]),
-            "orbit": ("time", np.asarray(ct.separatrix_orbit(first, 12))),
-            "escape": growths.mean(),
-            "escape_error": growths.std(ddof=1) / np.sqrt(growths.size),
-        },
-        coords={"label": labels, "target": list(config.targets)},
-    )
+    found = {
+        "exact": (border, exact),
+        "bisected": (border, bisected),
+        "curvature": ("network", np.asarray(curvature)),
+        "peak": sweep.dataset.u.max("step"),
+        "final": (grid, np.asarray(sweep.state.v)),
+        "residual": (grid, np.abs(np.asarray(sweep.state.a))),
+        "log_product": np.log1p(sweep.dataset.u.isel(step=slice(0, -1))).sum("step"),
+        "ended": (cases, rest.dataset.outcome.values),
+        "confined": (cases, low < high),
+        "rest_residual": (cases, np.abs(np.asarray(rest.state.a))),
+        "rest_curvature": (cases, np.asarray(rest.state.v)),
+        "orbit_map": ("time", [float(a) for a, _ in seen]),
+        "orbit": ("time", np.asarray(ct.separatrix_orbit(first, 12))),
+        "escape": growths.mean(),
+        "escape_error": growths.std(ddof=1) / np.sqrt(growths.size),
+    }
+    return xr.Dataset(found, {"label": labels, "target": list(config.targets)})
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     bracket, naive = 2.0 ** -(config.halvings - 1), np.abs(data.exact * data.curvature / 4 - 1).max()
     gap, why = np.abs(data.bisected / data.exact - 1).max(), "the last bracket; runs this close still end in time"
-    yield claim("bisection", "largest relative difference of the bisected maximal step and the formula").zero(
-        gap, bracket, why
-    )
-    none = "a label of zero has no correction"
-    yield claim("correction", r"largest resolved correction to $4/\lambda_0$", given=naive, otherwise=none).at_least(
-        100 * bracket if naive else 0.0, naive, "a hundred brackets"
-    )
-    yield claim("bounded", "largest $u$ in any run below the border").at_most(
-        4.0, data.peak.max(), "$q < 0$ confines $|a| < 2$"
-    )
+    bisection = claim("bisection", "largest relative difference of the bisected maximal step and the formula")
+    yield bisection.zero(gap, bracket, why)
+    name, none = r"largest resolved correction to $4/\lambda_0$", "a label of zero has no correction"
+    correction = claim("correction", name, given=naive, otherwise=none)
+    yield correction.at_least(100 * bracket if naive else 0.0, naive, "a hundred brackets")
+    name, why = "largest $u$ in any run below the border", "$q < 0$ confines $|a| < 2$"
+    yield claim("bounded", name).at_most(4.0, data.peak.max(), why)
     done, product = data.residual < REST, np.exp(data.log_product)
     gap = (np.abs((4 - data.final) / (4 - data.ratio) - product).where(done) / product).max()
     why = r"a thousand roundings of $10^{-16}$, over the smallest distance $10^{-3}$ from the border"
@@ -152,25 +143,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     reach = slow + 4 * small.rest_residual * small.label
     away = (small.rest_curvature > reach) & (np.abs(small.rest_curvature - 2) > reach)
     note = f"{int(under_way.sum())} of {int(small.confined.sum())} are not at rest"
-    yield claim("small-label", f"$|b| < 1$: runs below the border {moving}").zero(
-        (under_way & away).sum(), 0, why, note=note
-    )
+    stuck = (under_way & away).sum()
+    yield claim("small-label", f"$|b| < 1$: runs below the border {moving}").zero(stuck, 0, why, note=note)
     yield claim("large-label", "share of runs below the border that come to rest, $|b| > 1$").zero(
         (large.ended == Outcome.CONVERGED).sum() / large.confined.sum(), 0, "no minimum is stable"
     )
     gap, why = (
         np.abs(data.orbit - data.orbit_map).max(),
-        "each step rounding grows by 3 along the border, by 6 across it",
+        "a step multiplies rounding by 3 along the border, 6 across it",
     )
     yield claim("orbit", r"orbit on the border against $2\cos(3^t\theta)$, twelve steps").zero(
         gap, 6.0**12 * 2**-52, why
     )
-    yield claim("escape", "mean rate of escape from the border").equal(
-        ct.transverse_exponent(),
-        Estimate(float(data.escape), float(data.escape_error), ORBITS - 1),
-        1e-3,
-        r"eight steps from $10^{-9}$ lead to $4\cdot10^{-4}$ from the border, where the rate is another",
-    )
+    rate = Estimate(float(data.escape), float(data.escape_error), ORBITS - 1)
+    why = r"eight steps from $10^{-9}$ lead to $4\cdot10^{-4}$ from the border, where the rate is another"
+    yield claim("escape", "mean rate of escape from the border").equal(ct.transverse_exponent(), rate, 1e-3, why)
 
 
 @run.figure

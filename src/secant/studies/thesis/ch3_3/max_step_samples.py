@@ -91,15 +91,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
     quadratic, bracket = off.sel(model="quadratic"), (data.bracket / data.found).sel(model="quadratic")
     one = quadratic.samples == 1
-    yield claim(
-        "one-sample",
+    name, none = (
         "one sample, quadratic model: largest relative error of the estimate",
-        given=one,
-        otherwise="one sample is not among `samples`",
-    ).zero(
-        quadratic.where(one).max(),
-        0.005 + bracket.where(one).max(),
-        "half the last bracket; half a percent for the quadrature and for runs that take longer to leave",
+        "one sample is not among `samples`",
+    )
+    why = "half the last bracket; half a percent for the quadrature and for runs that take longer to leave"
+    yield claim("one-sample", name, given=one, otherwise=none).zero(
+        quadratic.where(one).max(), 0.005 + bracket.where(one).max(), why
     )
     many, single = quadratic.sel(samples=~one), "there is only one sample"
     name, note = "several samples, quadratic models: median relative error", f"largest {many.values.max(initial=0):.2f}"

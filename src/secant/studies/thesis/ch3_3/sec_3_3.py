@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, options, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.studies.shared.two_layer.models import descent, one_sample
 from secant.theory.catapult import one_sample as ct
@@ -89,16 +89,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield rise.undecided(1.0, "no step size is in the range of catapults, or the steps are too few to see one")
         return
     loss, loss_map = ((g.isel(lr=inside[0]) - config.target) ** 2 for g in (data.output, data.output_map))
-    yield rise.erratum(
-        (r"\max_t \mathcal L(t) = \mathcal L(0)", 1.0),
-        (r"\max_t \mathcal L(t) > \mathcal L(0)", loss_map.max() / loss_map[0]),
-        loss.max() / loss[0],
-        0,
-        "the reduced map is exact; rounding only",
-        relative=1e-6,
-        note="The text says that kernel and loss both fall monotonically there; the loss first grows exponentially.",
-        where="section 3.3, after equation (3.12)",
-    )
+    printed = r"\max_t \mathcal L(t) = \mathcal L(0)", 1.0
+    right = r"\max_t \mathcal L(t) > \mathcal L(0)", loss_map.max() / loss_map[0]
+    near = Tolerance(0.0, 1e-6, why="the reduced map is exact; rounding only")
+    note = "The text says that kernel and loss both fall monotonically there; the loss first grows exponentially."
+    where = "section 3.3, after equation (3.12)"
+    yield rise.erratum(printed, right, loss.max() / loss[0], near, note=note, where=where)
 
 
 @run.figure

@@ -18,9 +18,7 @@ REST = 1e-9
 
 class Config(Seeded):
     b: float = option(0.3, at_least=0.05, at_most=0.9, help="rescaled label, sqrt(|x|^2/(md)) eta y")
-    grid: int = scaled(
-        smoke=121, laptop=401, paper=801, at_least=11, at_most=10_000, help="points per side of the basin picture"
-    )
+    grid: int = scaled(smoke=121, laptop=401, paper=801, at_least=11, at_most=10_000, help="points a side of the basin")
     searches: int = scaled(smoke=2_000, laptop=20_000, at_least=1_000, at_most=10**7, help="Newton searches")
     steps: int = options.steps(400, at_least=100, at_most=10**6)
 
@@ -70,12 +68,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("line", "growth along the line of minima is $|1 - v|$: largest deviation").zero(gap, 1e-9, why)
     known = (data.v > 2 * np.abs(data.a + b) + 1e-9) & (np.abs(data.a) > REST)
     resting, ended = data.outcome == Outcome.CONVERGED, data.outcome != Outcome.UNFINISHED
-    yield claim("curvature", "largest curvature at which gradient descent came to rest").at_most(
-        2.0,
-        data.final.where(known & resting).max(),
-        "multiplier $1 - v$",
-        note=f"{int((known & resting).sum())} starts",
-    )
+    largest, note = data.final.where(known & resting).max(), f"{int((known & resting).sum())} starts"
+    rest = claim("curvature", "largest curvature at which gradient descent came to rest")
+    yield rest.at_most(2.0, largest, "multiplier $1 - v$", note=note)
     below, note = on_tables(ct.separatrix, data.a, data.v, b) < 0, f"of {int((known & ended).sum())}"
     yield claim("wrong-side", "feasible starts that ended on the wrong side of the separatrix").zero(
         (known & ended & (resting != below)).sum(), 0, "the sign of $q$ is conserved", note=note
@@ -98,53 +93,38 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         gap = np.abs(found[:, None] - formulas).max(axis=2).min(axis=1).max(initial=0.0)
         yield claim(f"{key}-number", f"number of {name}").count(len(formulas), len(found), why)
         yield claim(f"{key}-places", f"{name}: largest distance from their formulas").zero(gap, 1e-7, rounded)
-    gap = np.abs(q[genuine]).max(initial=0.0)
-    yield claim("double-separatrix", "points of period two: largest distance from the separatrix").zero(
-        gap, 1e-7, rounded
-    )
+    on, gap = "points of period two: largest distance from the separatrix", np.abs(q[genuine]).max(initial=0.0)
+    yield claim("double-separatrix", on).zero(gap, 1e-7, rounded)
     flat, root = fixed[np.argmin(np.abs(fixed[:, 1]))], double[np.argmin(np.abs(double[:, 0] - np.sqrt(2)))]
     jacobians = jit(lambda a, v: (ct.jacobian(a, v, b), ct.jacobian(*ct.step(a, v, b), b)), quick=True)
     first, second = map(np.asarray, jacobians(*np.array([*((p.a, p.v) for p in points), flat]).T))
     whole = [second[i] @ first[i] if p.period == 2 else first[i] for i, p in enumerate(points)]
     multipliers = np.linalg.eigvals(whole).real
     gap = np.abs(np.sort(multipliers) - np.sort([p.multipliers for p in points])).max()
-    yield claim("multipliers", "multipliers of all equilibria: largest deviation from their formulas").zero(
-        gap, 1e-9, "rounding"
-    )
+    name = "multipliers of all equilibria: largest deviation from their formulas"
+    yield claim("multipliers", name).zero(gap, 1e-9, "rounding")
     small = (double[:, 0] ** 2 < 10 * b**2) & (double[:, 1] > 0.5) & (np.abs(q) > 1e-6) & genuine
-    near, count = Tolerance(1e-6, why=rounded), Tolerance(0.0, why="a count")
-    yield claim("zero-output", "multiplier of the equilibrium with zero output, case (2.2)").erratum(
-        (r"|\lambda_J| = 1 + 5C\sqrt{u^\ast/m} - u^\ast", 1 + 4 * b**2),
-        (r"\lambda_J = 1 + u^\ast \pm 2\sqrt{u^\ast},\quad u^\ast = C^2/m", (1 + b) ** 2),
-        np.abs(np.linalg.eigvals(first[-1])).max(),
-        near,
-        note=r"The print takes the Jacobian for $\mu = -1$, but $\mu = +1$. Its number would be a squared modulus.",
-        where="appendix B.6",
-    )
-    yield claim("reflected-curvature", r"curvature of the states with $|\mu| = 1$, from $u^\ast$ and $w^\ast$").erratum(
-        (r"v^\ast = 2 - u^\ast + w^\ast", 2 - root[0] ** 2 + root[0] * b),
-        (r"v^\ast = 2 + u^\ast + w^\ast", 2 + root[0] ** 2 + root[0] * b),
-        root[1],
-        near,
-        note="Solve $1 - v + u + w = -1$ for $v$.",
-        where="appendix B.6, case (2.1)",
-    )
-    yield claim("small-states", r"states with $u^\ast = \Theta(1/m)$ and $v^\ast$ between 1 and 2").erratum(
-        (r"u^\ast \in \big(\tfrac43\tfrac{C^2}{m}, 2\tfrac{C^2}{m}\big),\ v^\ast \in (1, 2)", 1.0),
-        (r"\text{none}", 0.0),
-        small.sum(),
-        count,
-        note=r"$w$ changes sign with $g - y$: a state with $\mu = -1$ has period two. This state is no orbit at all.",
-        where="appendix B.6, case (2.1)",
-    )
-    yield claim("largest-square", "largest square among the fixed points").erratum(
-        (r"u^\ast = \Theta(1/m)\ \text{in all cases}", b**2),
-        (r"u^\ast = 4,\ v^\ast = 4 + w^\ast", 4.0),
-        (fixed[:, 0] ** 2).max(),
-        near,
-        note="The claim of only two cases misses the corners of the separatrix.",
-        where="appendix B.6",
-    )
+    near = Tolerance(1e-6, why=rounded)
+    appendix, case, square = "appendix B.6", "appendix B.6, case (2.1)", root[0] ** 2
+    printed = r"|\lambda_J| = 1 + 5C\sqrt{u^\ast/m} - u^\ast", 1 + 4 * b**2
+    right = r"\lambda_J = 1 + u^\ast \pm 2\sqrt{u^\ast},\quad u^\ast = C^2/m", (1 + b) ** 2
+    found = np.abs(np.linalg.eigvals(first[-1])).max()
+    note = r"The print takes the Jacobian for $\mu = -1$, but $\mu = +1$. Its number would be a squared modulus."
+    zero = claim("zero-output", "multiplier of the equilibrium with zero output, case (2.2)")
+    yield zero.erratum(printed, right, found, near, note=note, where=appendix)
+    printed = r"v^\ast = 2 - u^\ast + w^\ast", 2 - square + root[0] * b
+    right, note = (r"v^\ast = 2 + u^\ast + w^\ast", 2 + square + root[0] * b), "Solve $1 - v + u + w = -1$ for $v$."
+    states = claim("reflected", r"curvature of the states with $|\mu| = 1$, from $u^\ast$ and $w^\ast$")
+    yield states.erratum(printed, right, root[1], near, note=note, where=case)
+    printed = r"u^\ast \in \big(\tfrac43\tfrac{C^2}{m}, 2\tfrac{C^2}{m}\big),\ v^\ast \in (1, 2)", 1.0
+    note = r"$w$ changes sign with $g - y$: a state with $\mu = -1$ has period two. This state is no orbit at all."
+    states = claim("small-states", r"states with $u^\ast = \Theta(1/m)$ and $v^\ast$ between 1 and 2")
+    yield states.erratum(printed, (r"\text{none}", 0.0), small.sum(), 0.0, "a count", note=note, where=case)
+    printed = r"u^\ast = \Theta(1/m)\ \text{in all cases}", b**2
+    right, found = (r"u^\ast = 4,\ v^\ast = 4 + w^\ast", 4.0), (fixed[:, 0] ** 2).max()
+    note = "The claim of only two cases misses the corners of the separatrix."
+    largest = claim("largest-square", "largest square among the fixed points")
+    yield largest.erratum(printed, right, found, near, note=note, where=appendix)
 
 
 @run.figure

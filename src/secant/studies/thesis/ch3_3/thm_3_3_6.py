@@ -19,6 +19,10 @@ from secant.theory.catapult import several_samples as sm
 from secant.theory.regression.quadratic_model import two_layer_init
 
 
+def _spaced(first: float, count: int) -> tuple[float, ...]:
+    return tuple(np.linspace(first, 4.3, count).round(5).tolist())
+
+
 class Config(Seeded):
     widths: tuple[int, ...] = options.widths(
         (1_000, 10_000, 100_000), (1_000, 10_000, 100_000, 1_000_000), at_least=100, at_most=10**8, ascending=True
@@ -27,12 +31,7 @@ class Config(Seeded):
     negative: float = option(1.0, at_least=0.1, at_most=10, help="squared norm of the negative inputs")
     samples: int = options.samples(8, at_least=4, at_most=10**6)
     eta_lambdas: tuple[float, ...] = options.eta_lambdas(
-        tuple(np.linspace(1.6, 4.3, 28).round(3).tolist()),
-        tuple(np.linspace(1.5, 4.3, 113).round(4).tolist()),
-        tuple(np.linspace(1.5, 4.3, 225).round(5).tolist()),
-        at_least=0.1,
-        at_most=10,
-        ascending=True,
+        _spaced(1.6, 28), _spaced(1.5, 113), _spaced(1.5, 225), at_least=0.1, at_most=10, ascending=True
     )
     steps: int = options.steps(1_500, at_least=100, at_most=10**6)
 
@@ -49,10 +48,10 @@ def run(config: Config) -> xr.Dataset:
     $p_1$ alone and only $\lambda_1$ falls. For $2/\lambda_2(0) < \eta < 4/\lambda_1(0)$ it catapults in both
     directions. Each peak is of order $m(\eta\lambda_i(0) - 2)^2$ up to a logarithm.
 
-    Below $2/\lambda_1(0)$ the loss falls monotonically; above
-    $4/\lambda_1(0)$ gradient descent diverges. If $2/\lambda_2(0) > 4/\lambda_1(0)$ the second direction
-    never catapults. The two directions are exactly independent. The theorem keeps a distance
-    $\varepsilon = \Theta(\log m/\sqrt m)$ from all borders; here $\varepsilon = \log m/\sqrt m$.
+    Below $2/\lambda_1(0)$ the loss falls monotonically; above $4/\lambda_1(0)$ gradient descent diverges. If
+    $2/\lambda_2(0) > 4/\lambda_1(0)$ the second direction never catapults. The two directions are exactly independent.
+    The theorem keeps a distance $\varepsilon = \Theta(\log m/\sqrt m)$ from all borders; here
+    $\varepsilon = \log m/\sqrt m$.
     """
     key_x, key_y, *keys = jax.random.split(jax.random.key(config.seed), 2 + len(config.widths))
 
@@ -73,9 +72,6 @@ def run(config: Config) -> xr.Dataset:
     split, targets = inputs(key_x, key_y)
     networks = [{"width": float(m), **start(key, m)} for key, m in zip(keys, config.widths, strict=True)]
 
-    def size(state: ct.Catapult) -> jax.Array:
-        return jnp.max(jnp.abs(state.a))
-
     # Each direction is one sample of its own, with |p_i|^2 for the size of the input.
     def system(network: dict[str, jax.Array], ratio: jax.Array) -> ct.Map:
         return ct.catapult(ratio / jnp.max(network["eigenvalue"]), network["width"], targets, split.squares)
@@ -86,7 +82,9 @@ def run(config: Config) -> xr.Dataset:
         config.steps,
         over={"network": stacked(networks), "ratio": np.asarray(config.eta_lambdas)},
         probes={"a": Probe(lambda s: s.a, dims=("direction",)), "v": Probe(lambda s: s.v, dims=("direction",))},
-        stop=Stop(converged=lambda s: size(s) < 1e-9, diverged=lambda s: size(s) > 1e4, every=10),
+        stop=Stop(
+            converged=lambda s: jnp.max(jnp.abs(s.a)) < 1e-9, diverged=lambda s: jnp.max(jnp.abs(s.a)) > 1e4, every=10
+        ),
     ).dataset
     runs = runs.rename(network="width").assign_coords(width=list(config.widths), direction=[1, 2])
     eigen = xr.DataArray(stacked(networks)["eigenvalue"], dims=("width", "direction"))
@@ -128,10 +126,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     # At the largest width: how high catapults rise, and how little the other eigenvalues move.
     wide = data.isel(width=-1)
     past, below, last = (table.isel(width=-1) for table in (past, below, rises))
-    names = (
-        "peak over the lowest at infinite width, smallest, largest width",
-        "peak over the highest at infinite width, largest, largest width",
-    )
+    name = "peak over the {} at infinite width, {}, largest width"
+    names = name.format("lowest", "smallest"), name.format("highest", "largest")
     excess = (wide.v0 - 2).where(past)
     limits = peaks_at_infinite_width(excess, phases=64)
     yield from heights(names, wide, excess, limits, past, "no direction catapults", skipna=False)
@@ -141,23 +137,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     # The two terms of the drift may cancel each other: the next order is small compared with their sizes.
     size = np.abs((4 - v0) * u0 / (v0 * (2 - v0))) + np.abs(4 * w0 / v0)
     ceiling, _ = on_tables(cs.lazy_bounds, delta, m, u0 * m, wide.bend * np.sqrt(m))
-    yield claim(
-        "lazy-drift",
-        "change of the eigenvalues of directions that do not catapult, against their lazy drift, largest width",
-        given=kept,
-        otherwise="no direction stays below its threshold in a run that converges",
-    ).zero(
-        (np.abs(wide.final - v0 - drift) / size).where(kept).max(),
-        (ceiling / delta).where(kept).max(),
-        r"relative; the next order is the bound on the drift over $\delta$",
-    )
+    gap, near = np.abs(wide.final - v0 - drift) / size, (ceiling / delta).where(kept).max()
+    name = "change of the eigenvalues of directions that do not catapult, against their lazy drift, largest width"
+    none = "no direction stays below its threshold in a run that converges"
+    why = r"relative; the next order is the bound on the drift over $\delta$"
+    yield claim("lazy-drift", name, given=kept, otherwise=none).zero(gap.where(kept).max(), near, why)
     yield _edge(data.ratio.values, last.any("direction").values, float(margin[-1]))
     done, none = data.outcome == Outcome.CONVERGED, f"no run converges within {config.steps} steps"
+    note = r"appendix B.11 prints both inequalities after the catapult reversed: there $\eta < 2/\lambda_i$"
     yield claim("converged", r"largest $\eta\lambda_i$ after convergence", given=done, otherwise=none).at_most(
-        2.0,
-        data.final.where(done).max(),
-        "stability of the minimum",
-        note=r"appendix B.11 prints both inequalities after the catapult reversed: there $\eta < 2/\lambda_i$",
+        2.0, data.final.where(done).max(), "stability of the minimum", note=note
     )
 
 
@@ -168,15 +157,11 @@ def _edge(ratios: np.ndarray, rises: np.ndarray, margin: float) -> Finding | lab
     if not rises.any() or index == 0 or not rises[index:].all():
         return edge.undecided(2.0, "the step sizes do not bracket the edge")
     low, high = ratios[index - 1 : index + 1]
-    return edge.erratum(
-        (r"\|I - \eta K\| < 2", 3.0),
-        (r"\|I - \eta K\| < 1 \text{ on the range of } K", 2.0),
-        (high + low) / 2,
-        (high - low) / 2 + margin,
-        r"half the spacing of the step sizes, and $\log m/\sqrt m$",
-        note="The residual shrinks where the factor is below one.",
-        where="appendix B.11, monotonic convergence",
-    )
+    printed, right = (r"\|I - \eta K\| < 2", 3.0), (r"\|I - \eta K\| < 1 \text{ on the range of } K", 2.0)
+    why = r"half the spacing of the step sizes, and $\log m/\sqrt m$"
+    near = lab.Tolerance((high - low) / 2 + margin, why=why)
+    note, where = "The residual shrinks where the factor is below one.", "appendix B.11, monotonic convergence"
+    return edge.erratum(printed, right, (high + low) / 2, near, note=note, where=where)
 
 
 @run.figure
