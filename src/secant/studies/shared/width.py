@@ -40,16 +40,15 @@ BELOW = {"fontsize": 8, "title_fontsize": 8, "loc": "upper center", "bbox_to_anc
 """A legend below its panel."""
 
 
+SWEPT: dict[str, Any] = {"at_least": 8, "shortest": 2, "ascending": True}
+"""Limits of widths through which an exponent is fitted."""
+
+
 class WidthConfig(Seeded):
     """Widths, networks and the input."""
 
     widths: tuple[int, ...] = options.widths(
-        (16, 64),
-        (64, 128, 256, 512, 1_024),
-        (64, 128, 256, 512, 1_024, 2_048, 4_096),
-        at_least=8,
-        shortest=2,
-        ascending=True,
+        (16, 64), (64, 128, 256, 512, 1_024), (64, 128, 256, 512, 1_024, 2_048, 4_096), **SWEPT
     )
     draws: int = options.draws(48, 12, at_least=2, at_most=10_000)
     dim: int = options.dim(4, 8, at_least=2, at_most=10_000)
@@ -66,17 +65,17 @@ def logarithm(widths: Sequence[int]) -> Tolerance:
     first, last = min(widths), max(widths)
     return Tolerance(
         float(np.log(np.log(last) / np.log(first)) / (2 * np.log(last / first))),
-        why="the largest of m Gaussian weights, sqrt(2 log m), lifts the exponent by so much between these widths",
+        why=r"the largest of $m$ Gaussian weights, $\sqrt{2\log m}$, raises the exponent by this between the widths",
     )
 
 
 def next_order(widths: Sequence[int], power: float, times: float = 1.0) -> Tolerance:
     r"""How much a next term, smaller by $c\,m^{-p}$, changes an exponent between these widths; `times` is $c$."""
     first, last = min(widths), max(widths)
-    factor = "" if times == 1 else f"{times:g} "
+    factor = "" if times == 1 else rf"{times:g}\,"
     return Tolerance(
         float(times * (first**-power - last**-power) / np.log(last / first)),
-        why=f"a next term smaller by {factor}m^(-{power:g}) changes the exponent by so much between these widths",
+        why=rf"a next term, smaller by ${factor}m^{{-{power:g}}}$, changes the exponent by this between the widths",
     )
 
 
@@ -89,10 +88,9 @@ def resolved(data: xr.Dataset) -> Finding:
     """
     x = np.log(data.width) - np.log(data.width).mean()
     shares = (data.residual / data.norm).mean("network")
-    return claim("how-much-exponent", "how much an exponent may change by what Lanczos has not resolved: largest").zero(
-        ((np.abs(x) * shares).sum("width") / (x**2).sum()).max(),
-        0.01,
-        "a fiftieth of the exponent 1/2 that is to be told",
+    change = ((np.abs(x) * shares).sum("width") / (x**2).sum()).max()
+    return claim("lanczos", "largest change of an exponent that unresolved Lanczos vectors allow").zero(
+        change, 0.01, "a fiftieth of the exponent 1/2 that the study measures"
     )
 
 
@@ -194,20 +192,19 @@ def refuse_dependent(samples: int, dim: int) -> None:
         raise ValueError(f"samples: must be at most the input dimension, {dim}, got {samples}.")
 
 
-def global_minimum(name: str, ends: xr.DataArray, promised: xr.DataArray, reached: float) -> Finding:
+def global_minimum(key: str, name: str, ends: xr.DataArray, promised: xr.DataArray, reached: float) -> Finding:
     """The finding that gradient descent has come to a global minimum, if its rate predicts this.
 
     Args:
-        name: name of the finding.
+        key: key of the finding.
+        name: sentence of the finding.
         ends: last loss of every run over its first loss.
         promised: this ratio by the rate of section 2.4.
         reached: the share of the first loss that counts as zero.
     """
-    note = f"the rate of section 2.4 promises {float(promised.max()):.1g}"
-    if float(promised.max()) > reached:
-        return claim(name, name).undecided(0.0, f"{note} and no less in so few steps")
-    digits = -np.log10(reached) / 2
-    return claim(name, name).zero(
+    note, digits = f"the rate of section 2.4 promises {float(promised.max()):.1g}", -np.log10(reached) / 2
+    certain = promised.max() <= reached
+    return claim(key, name, given=certain, otherwise=f"{note} and no less in so few steps").zero(
         ends.max(), reached, f"a global minimum: {digits:g} digits of every residual", note=note
     )
 

@@ -34,7 +34,7 @@ def heights(
     """The claims that peaks lie between the lowest and the highest at infinite width, up to the effect of the start.
 
     Args:
-        names: names of the two claims.
+        names: sentences of the two claims.
         runs: `peak_square`, `start_square` and `bend`, the size of the rescaled label, of models of one width.
         excess: step size times curvature, minus 2.
         limits: the lowest and the highest peak at infinite width.
@@ -47,8 +47,8 @@ def heights(
     low, high = limits
     # To first order the start adds its own square to the peak; the alternating w adds b sqrt(u) to the excess.
     blur = (runs.start_square / high + runs.bend * np.sqrt(high) / excess).where(kept).max().fillna(0)
-    near = Tolerance(float(blur), why="what the start adds at finite width, u(0) and b sqrt(u)/delta")
+    near = Tolerance(float(blur), why=r"what the start adds at finite width, $u(0)$ and $b\sqrt{u}/\delta$")
     above = (runs.peak_square / low).where(kept, np.nan if skipna else np.inf).min(skipna=skipna)
     below = (runs.peak_square / high).where(kept, np.nan if skipna else -np.inf).max(skipna=skipna)
-    yield claim(names[0], names[0], given=kept, otherwise=otherwise).at_least(bound, above, slack=near, note=note)
-    yield claim(names[1], names[1], given=kept, otherwise=otherwise).at_most(bound, below, slack=near)
+    yield claim("peak-lowest", names[0], given=kept, otherwise=otherwise).at_least(bound, above, slack=near, note=note)
+    yield claim("peak-highest", names[1], given=kept, otherwise=otherwise).at_most(bound, below, slack=near)

@@ -15,11 +15,11 @@ from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
 from secant.studies.shared import width as wide
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.exponents import exponent, rate
 
-NODES = 5  # points on the way from the start to the sphere at which the Hessian is looked at
-LOOKS = 4  # looks at the Hessian along a run, beside that at its start
-CLOSE = 1e-2  # from the start, where a network is its quadratic model, to its square; less for large inputs
+NODES = 5  # points between the start and the sphere where the Hessian is measured
+LOOKS = 4  # measurements of the Hessian along a run, beside the one at its start
+CLOSE = 1e-2  # a distance at which a network is its quadratic model up to CLOSE^2; large inputs need a smaller one
 WAYS = ("top", "random")  # along the leading eigenvector of the Hessian at the start, and along a random direction
 
 
@@ -27,7 +27,7 @@ class Config(wide.WidthConfig):
     draws: int = options.draws(16, 12, at_least=2, at_most=10_000)
     radius: float = option(1.0, at_least=1e-3, at_most=100, help="distance from the start")
     directions: int = option(16, at_least=2, at_most=10**4, help="random directions in which the remainder is measured")
-    samples: int = option(4, at_least=1, at_most=1_000, help="orthogonal points that gradient descent fits")
+    samples: int = options.samples(4, at_most=1_000)
     steps: int = options.steps(120, at_least=10, at_most=100_000)
 
     def check(self) -> None:
@@ -39,17 +39,17 @@ class Config(wide.WidthConfig):
 def run(config: Config) -> xr.Dataset:
     r"""In the ball of radius $R$ around the start, $|f(w) - f_{\mathrm{lin}}(w)| \le \frac12 R^2 \sup \|H_f\| =
     \tilde O(1/\sqrt m)$ with $f_{\mathrm{lin}}(w) = f(w_0) + (w - w_0)^\top \nabla f(w_0)$. The remainder is exactly
-    $\int_0^1 (1 - s)\,\delta^\top H_f(w_0 + s\delta)\,\delta\,ds$ with $\delta = w - w_0$, so no point of the way has
-    more to say than its $\|H_f\|$.
+    $\int_0^1 (1 - s)\,\delta^\top H_f(w_0 + s\delta)\,\delta\,ds$ with $\delta = w - w_0$, so every point of the way
+    contributes at most its $\|H_f\|$.
 
     Along the leading eigenvector of the Hessian the remainder falls as $1/\sqrt m$: the rate is attained. Along a
-    random direction it is the mean curvature over all $p$ weights, of order $\|H_f\|_F/p$, and falls as $1/p$,
-    nearly $1/m^2$. The norm of the Hessian has the same rate on the sphere, and along gradient descent to a global
-    minimum, as at the start.
+    random direction the remainder is the mean curvature over all $p$ weights, of order $\|H_f\|_F/p$. It falls as
+    $1/p$, nearly $1/m^2$. The norm of the Hessian falls at the rate of the start everywhere: on the sphere, and along
+    gradient descent to a global minimum.
 
-    Two hidden layers of $m$ tanh neurons. The points that are fitted are orthogonal, so that the condition number of
-    their tangent kernel is a few units whatever the draw. The rate $(1 - \eta\lambda_{\min})^t$ of section 2.4 then
-    reaches a global minimum, a millionth of the first loss, within the steps of the run.
+    The network has two hidden layers of $m$ tanh neurons. Gradient descent fits orthogonal points, so that the
+    condition number of their tangent kernel is a few units for every draw. The rate $(1 - \eta\lambda_{\min})^t$ of
+    section 2.4 then reaches a global minimum, a millionth of the first loss, within the steps of the run.
     """
     key_input, key_labels = jax.random.split(jax.random.key(config.seed))
     make = wide.KINDS["fcn"].by_width(config.dim, key_input)
@@ -96,7 +96,7 @@ def _ball(net: Network, x: jax.Array, starts: list[Params], config: Config) -> x
         away = (config.radius * step / np.linalg.norm(step) for step in drawn)
         ways = [config.radius * leading(params, x, lanczos), next(away)]
         values = np.array([norms(params, way, x, lanczos) for way in ways])
-        # The same close to the start, on both sides: what is left there is curvature alone, with an error of CLOSE^2.
+        # Close to the start, the sum over both sides leaves the curvature alone, with an error of CLOSE^2.
         bends = [float(remainder(params, way * close / config.radius, x)) for way in (ways[0], -ways[0])]
         others = [remainder(params, way, x) for way in away]
         one = {
@@ -119,82 +119,58 @@ def _descent(net: Network, x: jax.Array, y: jax.Array, starts: list[Params], con
     return data[["path_norm", "slowest"]].rename({f"step_{every}": "look"}).assign(end=end)
 
 
+def _norms(data: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Norms of the Hessian away from the start."""
+    random, leading = (data.norm.isel(place=-1).sel(way=way) for way in ("random", "top"))
+    names = "sphere, random point", "sphere, along the leading eigenvector", "gradient descent, largest"
+    return dict(zip(names, (random, leading, data.path_norm.max("look")), strict=True))
+
+
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    logs, sphere, top = wide.logarithm(config.widths), data.norm.isel(place=-1), data.sel(way="top")
-    for place, norms in {
-        "at random points of the sphere": sphere.sel(way="random"),
-        "on the sphere, along the leading eigenvector": sphere.sel(way="top"),
-        "along gradient descent, largest": data.path_norm.max("look"),
-    }.items():
-        name = f"norm of the Hessian {place}: exponent in the width"
-        yield claim(name, name).at_most(-0.5, exponent(norms), slack=logs)
-    name = "remainder along the leading eigenvector: exponent in the width"
-    yield claim(name, name).equal(-0.5, exponent(np.abs(top.remainder)), logs)
-    growth = np.polyfit(np.log(data.width.values), np.log(data.weights.values), 1)[0]
-    yield claim(
-        "remainder-along-random", "remainder along random directions, root mean square: exponent in the width"
-    ).equal(
-        -growth,
-        exponent(data.drawn),
-        wide.next_order(config.widths, 0.5),
-        note="minus the exponent of the number of weights",
-    )
-    yield claim(
-        "remainder-half-squared", "remainder over half the squared radius times the largest norm on the way: largest"
-    ).at_most(
-        1.0,
-        (np.abs(data.remainder) / (config.radius**2 / 2 * data.norm.max("place"))).max(),
-        "a Gauss rule with positive weights at the points looked at, of degree nine",
-        slack=1e-6,
-    )
+    logs, top = wide.logarithm(config.widths), data.sel(way="top")
+    for key, (place, values) in zip(("random", "leading", "descent"), _norms(data).items(), strict=True):
+        name = f"norm of the Hessian ({place}): exponent in the width"
+        yield claim(f"norm-{key}", name).at_most(-0.5, exponent(values), slack=logs)
+    name, found = "remainder along the leading eigenvector: exponent in the width", exponent(np.abs(top.remainder))
+    yield claim("remainder-leading", name).equal(-0.5, found, logs)
+    name = "root-mean-square remainder along random directions: exponent in the width"
+    near, note = wide.next_order(config.widths, 0.5), "predicted is minus the exponent of the number of weights"
+    yield claim("remainder-random", name).equal(-rate(data.width, data.weights), exponent(data.drawn), near, note=note)
+    share = (np.abs(data.remainder) / (config.radius**2 / 2 * data.norm.max("place"))).max()
+    name = r"largest remainder over $\frac12 R^2$ times the largest norm on the way"
+    why = "a Gauss rule of degree nine with positive weights at the measured points"
+    yield claim("remainder-bound", name).at_most(1.0, share, why, slack=1e-6)
     ratios = (np.abs(data.bend) / top.norm.isel(place=0)).values.ravel()
-    yield claim(
-        "second-difference-network",
-        "second difference of the network along the leading eigenvector over the norm at the start: furthest from 1",
-    ).equal(
-        1.0,
-        ratios[np.argmax(np.abs(ratios - 1))],
-        10 * CLOSE**2,
-        "the next even order, at a distance of 0.01, times some units",
-    )
-    name = "loss at the end of gradient descent over the first: largest"
-    yield wide.global_minimum(name, data.end, (1 - data.slowest) ** config.steps, 1e-6)
+    furthest, why = ratios[np.argmax(np.abs(ratios - 1))], "ten times the next even order at a distance of 0.01"
+    name = "second difference of the network along the leading eigenvector over the norm at the start: furthest from 1"
+    yield claim("second-difference", name).equal(1.0, furthest, 10 * CLOSE**2, why)
+    name = "largest ratio of the last loss of gradient descent to the first"
+    yield wide.global_minimum("loss", name, data.end, (1 - data.slowest) ** config.steps, 1e-6)
     yield wide.resolved(data)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 5.4), 2)
-    sphere, top = data.norm.isel(place=-1), data.sel(way="top")
+    top = data.sel(way="top")
     start = top.norm.isel(place=0)
-    norms = {
-        "at the start": start,
-        "sphere, random point": sphere.sel(way="random"),
-        "sphere, along the leading eigenvector": sphere.sel(way="top"),
-        "gradient descent, largest": data.path_norm.max("look"),
-    }
+    norms = {"at the start": start, **_norms(data)}
     remainders = {
         r"bound, $\frac{1}{2}R^2 \max\,\|H_f\|$": config.radius**2 / 2 * top.norm.max("place"),
         "along the leading eigenvector": np.abs(top.remainder),
         "along random directions": data.drawn,
     }
     for axes, curves, marks in ((left, norms, "osD^"), (right, remainders, "^sD")):
-        for (label, values), mark in zip(curves.items(), marks, strict=True):
-            wide.plot_law(axes, values, mark, label)
+        for (name, values), mark in zip(curves.items(), marks, strict=True):
+            wide.plot_law(axes, values, mark, name)
         wide.mark_widths(axes, data.width)
         axes.legend(title="exponent in the width", **wide.BELOW)
-    rate = 0.75 * start.isel(width=0).mean() * (data.width / data.width[0]) ** -0.5
-    sheet.guide(left, data.width, rate)
-    middle = rate[data.width.size // 2]
-    left.annotate(
-        r"$1/\sqrt{m}$",
-        (float(middle.width), float(middle)),
-        xytext=(-8, -8),
-        textcoords="offset points",
-        color=sheet.ink(),
-        ha="right",
-        va="top",
-    )
-    left.set(title="Norm of the Hessian", ylabel=r"$\|H_f\|$")
-    right.set(title=f"Remainder of the linearisation at distance {config.radius:g}", ylabel=r"$|f - f_{\mathrm{lin}}|$")
+    line = 0.75 * start.isel(width=0).mean() * (data.width / data.width[0]) ** -0.5
+    sheet.guide(left, data.width, line)
+    middle = line[data.width.size // 2]
+    place = {"xytext": (-8, -8), "textcoords": "offset points", "ha": "right", "va": "top"}
+    left.annotate(r"$1/\sqrt{m}$", (float(middle.width), float(middle)), color=sheet.ink(), **place)
+    sheet.label(left, "Norm of the Hessian", y=r"$\|H_f\|$")
+    title = f"Remainder of the linearisation at distance {config.radius:g}"
+    sheet.label(right, title, y=r"$|f - f_{\mathrm{lin}}|$")

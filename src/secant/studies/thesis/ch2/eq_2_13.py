@@ -20,9 +20,7 @@ class Config(Seeded):
     inputs: int = option(3, at_least=1, at_most=100, help="input neurons")
     widths: tuple[int, ...] = options.widths((4, 4, 3), (6, 5, 4), (12, 10, 8), at_least=2, at_most=100, longest=10)
     dropped: float = option(0.4, at_least=0, at_most=0.99, help="share of a dense graph's edges that is removed")
-    radius: float = option(
-        2.0, at_least=1e-3, at_most=1e3, help="distance that the outer weights of a two-layer network are moved"
-    )
+    radius: float = option(2.0, at_least=1e-3, at_most=1e3, help="distance that outer weights of two layers move")
     neurons: int = option(40, at_least=2, at_most=1_000, help="hidden neurons of that network")
 
     def check(self) -> None:
@@ -39,10 +37,10 @@ def run(config: Config) -> xr.Dataset:
     r"""The Hessian of a neuron's pre-activation obeys a recursion over the graph,
     $$D^2 \tilde f_v = \frac{1}{\sqrt{\mathrm{in}(v)}} \sum_{u \to v} \Big( w_{uv}\big[\sigma'_u\, D^2 \tilde f_u
     + \sigma''_u\, D\tilde f_u\, D\tilde f_u^\top\big] + e_{uv}\, D f_u^\top + D f_u\, e_{uv}^\top \Big),$$
-    which is what the proof of Theorem 2.3.6 follows layer by layer. It starts from zero: pre-activations of the first
-    layer are linear in the weights (Remark 2.3.9). The norm of the whole is at most the sum of the norms of its
-    blocks $H^{(\ell_1, \ell_2)}$ (Lemma A.11.1); the block of the last layer with itself is zero, and that with
-    layer $\ell_1$ has the norm of $\partial f_{\mathcal S} / \partial w^{(\ell_1)}$ over $\sqrt m$.
+    The proof of Theorem 2.3.6 follows this recursion layer by layer. The recursion starts from zero: pre-activations
+    of the first layer are linear in the weights (Remark 2.3.9). The norm of the whole Hessian is at most the sum of
+    the norms of its blocks $H^{(\ell_1, \ell_2)}$ (Lemma A.11.1). The block of the last layer with itself is zero. Its
+    block with layer $\ell_1$ has the norm of $\partial f_{\mathcal S} / \partial w^{(\ell_1)}$ over $\sqrt m$.
 
     The proof bounds Gaussian sums of such blocks: moving the Gaussians by $R$ moves
     $\|\sum_k \gamma_k B_k\|$ by at most $R\sqrt\nu$ with the matrix variance $\nu$ (Lemma A.11.8).
@@ -55,31 +53,28 @@ def run(config: Config) -> xr.Dataset:
         "shared weights": graphs.convolutional(config.inputs, [2, 2]),
     }
     key_weights, key_input = jax.random.split(keys[2])
-    found, compared = {}, []
-    for name, graph in kinds.items():
+    looks, compared = [], []
+    for graph in kinds.values():
         x = jax.random.normal(key_input, (1, graph.inputs))
         params = nets.dag(graph, "tanh").init(key_weights, x.shape)
-        found[name] = neurons.neurons(graph, params, x)
-        compared.append(_compared(graph, params, x[0], found[name]))
-    one, layers, whole = found["random graph"], list(range(1, len(plain.blocks) + 1)), neurons.layer_ends(plain)
+        looks.append(neurons.neurons(graph, params, x))
+        compared.append(_compared(graph, params, x[0], looks[-1]))
+    one, layers, whole = looks[0], list(range(1, len(plain.blocks) + 1)), neurons.layer_ends(plain)
     reading = *neurons.first_block_norms(plain, one), np.linalg.norm(one.bends[-1, : whole[0], : whole[0]], 2)
-    return xr.concat(compared, "graph").assign(
-        hessian=(("weight", "weight_2"), one.bends[-1]),
-        layer=layers,
-        layer_2=layers,
-        boundary=("layer", whole),
-        block=(("layer", "layer_2"), neurons.block_norms(one.bends[-1], plain)),
-        reading=("derivative", list(reading)),
-        slope=("layer", neurons.read_slopes(plain, one)),
-        series=("part", _series(keys[3], config)),
-        derivative=["total", "direct", "measured"],
-        part=["moved", "variance"],
-        graph=list(kinds),
-    )
+    found = {
+        "hessian": (("weight", "weight_2"), one.bends[-1]),
+        "boundary": ("layer", whole),
+        "block": (("layer", "layer_2"), neurons.block_norms(one.bends[-1], plain)),
+        "reading": ("derivative", list(reading)),
+        "slope": ("layer", neurons.read_slopes(plain, one)),
+        "series": ("part", _series(keys[3], config)),
+    }
+    names = {"derivative": ["total", "direct", "measured"], "part": ["moved", "variance"], "graph": list(kinds)}
+    return xr.concat(compared, "graph").assign(found).assign_coords(layer=layers, layer_2=layers, **names)
 
 
 def _compared(graph: Graph, params: Params, x: jax.Array, found: neurons.Neurons) -> xr.Dataset:
-    """Recursion against autodiff for every layer's last neuron, the first layer's bend, norm over those of blocks."""
+    """Recursion against autodiff for every layer's last neuron, the first layer's bend, norm over the sum of blocks."""
     gaps = []
     for last in (graph.starts[1:] - 1).tolist():
         recursion = nets.pre_activation_hessian(graph, params, x, last, "tanh")
@@ -114,39 +109,29 @@ def _series(key: jax.Array, config: Config) -> list[Any]:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for graph in data.graph.values:
-        name = f"{graph}: recursion against autodiff, a neuron of every layer: largest relative difference"
-        yield claim(name, name).zero(data.gap.sel(graph=graph), 1e-13, "rounding: sums of tens of terms")
-    name = "first layer: largest entry of the Hessian of a pre-activation"
-    yield claim(name, name).zero(data.first_layer.max(), 0, "linear in the weights, so zero to the last bit")
-    name = "norm over the sum of the norms of its blocks, every neuron: largest"
-    yield claim(name, name).at_most(1.0, data.block_ratio.max(), "the triangle inequality; rounding", slack=1e-13)
-    name = "block of the last layer with itself: norm"
-    yield claim(name, name).zero(data.block[-1, -1], 0, "the output is linear in the weights it reads with")
-    name = "blocks with the last layer against the slopes of what the output reads: largest difference"
-    yield claim(name, name).zero(np.abs(data.block[:-1, -1] - data.slope[:-1]).max(), 1e-13, "rounding")
+        name = f"{graph}: largest relative difference of recursion and autodiff, a neuron of every layer"
+        recursion = claim(f"recursion-{graph}", name)
+        yield recursion.zero(data.gap.sel(graph=graph), 1e-13, "rounding: sums of tens of terms")
+    first = claim("first-layer", "first layer: largest entry of the Hessian of a pre-activation")
+    yield first.zero(data.first_layer.max(), 0, "linear in the weights, so zero to the last bit")
+    triangle = claim("triangle", "largest ratio of a neuron's norm to the sum of the norms of its blocks")
+    yield triangle.at_most(1.0, data.block_ratio.max(), "the triangle inequality; rounding", slack=1e-13)
+    why = "the output is linear in the weights it reads with"
+    yield claim("last-block", "norm of the last layer's block with itself").zero(data.block[-1, -1], 0, why)
+    gap = np.abs(data.block[:-1, -1] - data.slope[:-1]).max()
+    name = "blocks with the last layer against slopes of what the output reads: largest difference"
+    yield claim("read-slopes", name).zero(gap, 1e-13, "rounding")
     total, direct, measured = data.reading.values
-    yield claim(
-        "norm-first-layer",
-        "norm of the first layer's block of the output's Hessian, by (2.13) over the neurons that the output reads",
-    ).equal(
-        direct,
-        measured,
-        0,
-        "rounding",
-        relative=1e-12,
-        note="The derivative in (2.13) is the direct one, by a weight. Read as that along all paths, which the first "
-        f"line of (2.14) suggests, a path would count once for every neuron on it, and the norm be {total:.3g}.",
+    note = (
+        "The derivative in (2.13) is the direct one, by a weight. The first line of (2.14) suggests the one along all "
+        f"paths. A path would then count once for every neuron on it, and the norm would be {total:.3g}."
     )
+    name = "norm of the first layer's block of the output's Hessian, by (2.13) over the neurons that the output reads"
+    yield claim("direct-derivative", name).equal(direct, measured, 0, "rounding", relative=1e-12, note=note)
     moved, variance = data.series.values
-    yield claim(
-        f"gaussian-sum-blocks-{config.radius:g}",
-        f"a Gaussian sum of blocks whose Gaussians move by R = {config.radius:g}: its change over R sqrt(nu)",
-    ).equal(
-        1.0,
-        moved / (config.radius * np.sqrt(variance)),
-        1e-10,
-        "the bound is attained by moving the neuron of largest curvature; rounding",
-    )
+    name = rf"change of a Gaussian sum of blocks, Gaussians moved by $R = {config.radius:g}$, over $R\sqrt\nu$"
+    why = "moving the neuron of largest curvature attains the bound; rounding"
+    yield claim("gaussian-sum", name).equal(1.0, moved / (config.radius * np.sqrt(variance)), 1e-10, why)
 
 
 @run.figure
@@ -169,8 +154,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         axes.set_yticks(places, names)
         axes.grid(False)
     whole = np.linalg.norm(data.hessian.values, 2)
-    left.set(title="Hessian of the output")
-    right.set(
-        title="Norms of its blocks",
-        xlabel=rf"$\|H\| = {whole:.2f} \;\leq\; \sum \|H^{{(\ell_1, \ell_2)}}\| = {block.sum():.2f}$",
-    )
+    bound = rf"$\|H\| = {whole:.2f} \;\leq\; \sum \|H^{{(\ell_1, \ell_2)}}\| = {block.sum():.2f}$"
+    sheet.label(left, "Hessian of the output")
+    sheet.label(right, "Norms of its blocks", bound)

@@ -22,9 +22,7 @@ class Config(Seeded):
     width: int = options.width(128, 512, 2_048, at_least=8, at_most=100_000)
     samples: int = options.samples(20, at_least=2, at_most=2_000)
     dim: int = options.dim(10, at_least=2, at_most=10_000)
-    fraction: float = option(
-        0.5, at_least=1e-3, below=1, help="step size times the loss's largest curvature at the start"
-    )
+    fraction: float = option(0.5, at_least=1e-3, below=1, help="step size times the largest curvature of the loss")
     steps: int = options.steps(150, 400, 1_000, at_least=10, at_most=10**6)
 
     def check(self) -> None:
@@ -37,8 +35,8 @@ def run(config: Config) -> xr.Dataset:
     r"""For $\mathcal L = \frac12 \sum_i (f(w; x_i) - y_i)^2$ with residual $r = f - y$ and tangent kernel $K$,
     $$\|\nabla \mathcal L(w)\|^2 = r^\top K(w)\, r \;\ge\; 2\,\lambda_{\min}(K(w))\,\mathcal L(w).$$
     So the loss satisfies the Polyak-Lojasiewicz condition with $\mu = \lambda_{\min}(K)$ wherever this is positive.
-    Where it holds along the way with one $\mu$, and the step size is at most $1/\lambda_{\max}(H_{\mathcal L})$,
-    gradient descent reaches a global minimum at a guaranteed rate:
+    If the condition holds along the way with one $\mu$, and the step size is at most
+    $1/\lambda_{\max}(H_{\mathcal L})$, gradient descent reaches a global minimum at a guaranteed rate:
     $\mathcal L(t+1) \le (1 - \eta\mu)\,\mathcal L(t)$.
     """
     key_data, key_net = jax.random.split(jax.random.key(config.seed))
@@ -53,27 +51,18 @@ def run(config: Config) -> xr.Dataset:
         """The squared gradient; the kernel's smallest eigenvalue, its value along the residual, and its largest."""
         gradient = ravel_pytree(jax.grad(problem.objective)(params))[0]
         found = convergence(net.apply, params, x, y, losses.half_sum)
-        return {
-            "value": gradient @ gradient,
-            "smallest": found.smallest,
-            "along": found.ratio,
-            "largest": found.largest,
-        }
+        beside = {"smallest": found.smallest, "along": found.ratio, "largest": found.largest}
+        return {"value": gradient @ gradient, **beside}
 
     def sharpness(params: Params) -> jax.Array:
         return spectral_norm(hessian(net.apply, params, x, y, losses.half_sum).flat_product(), direction, 20).value
 
     lr = config.fraction / float(jax.jit(sharpness)(start))
-    data = train(
-        problem,
-        start,
-        lr=lr,
-        steps=config.steps,
-        probes={"loss": measure.loss(), "square": Probe(square), "sharpness": Probe(sharpness, every=10)},
-    ).dataset
+    probes = {"loss": measure.loss(), "square": Probe(square), "sharpness": Probe(sharpness, every=10)}
+    data = train(problem, start, lr=lr, steps=config.steps, probes=probes).dataset
 
     def one_step(start: Params) -> dict[str, jax.Array]:
-        """Of the linearised network, of size 1 / lambda_max, on targets that leave the slowest direction alone."""
+        """A step 1 / lambda_max of the linearised network, whose targets leave the slowest direction alone."""
         values, vectors = jnp.linalg.eigh(kernel_matrix(net.apply, start, x))
         slowest = Problem(expand(net.apply, start, 1), x, net.apply(start, x) - vectors[:, 0], losses.half_sum)
         loss, slope = jax.value_and_grad(slowest.objective)(start)
@@ -87,31 +76,31 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     loss, mu = data.loss, data.smallest.min()
-    # What the loss has left above rounding: outputs of order one, squared differences of them.
-    alive = loss > 1e-20
-    yield claim("squared-gradient-r", "squared gradient against r K r, every step: largest relative difference").zero(
-        np.abs(2 * loss * data.along / data.square - 1).where(alive).max(),
-        1e-11,
-        "rounding of sums over all weights, relative to residuals that shrink",
+    alive = loss > 1e-20  # above the rounding of squared differences of outputs of order one
+    gap, why = (
+        np.abs(2 * loss * data.along / data.square - 1),
+        "rounding of sums over all weights, relative to residuals",
     )
-    yield claim("squared-gradient-2", "squared gradient over 2 lambda_min L, every step: smallest").at_least(
-        1.0, (data.square / (2 * data.smallest * loss)).where(alive).min(), "rounding", slack=1e-11
+    yield claim("square", r"squared gradient against $r^\top K r$, every step: largest relative difference").zero(
+        gap.where(alive).max(), 1e-11, f"{why} that shrink"
     )
-    yield claim("step-size-times", "step size times the largest curvature of the loss on the way").at_most(
-        1.0, data.lr * data.sharpness.max(), "what the guarantee asks for; looked at every ten steps"
+    ratio = (data.square / (2 * data.smallest * loss)).where(alive).min()
+    yield claim("condition", r"smallest squared gradient over $2\lambda_{\min}(K)\,\mathcal L$, every step").at_least(
+        1.0, ratio, "rounding", slack=1e-11
+    )
+    yield claim("step-size", "step size times the largest curvature of the loss on the way").at_most(
+        1.0, data.lr * data.sharpness.max(), "the guarantee's assumption, measured every ten steps"
     )
     factor = (loss / loss.shift(step=1)).where(alive).max()
-    yield claim("factor-loss-step", "factor of the loss in a step, over the guaranteed 1 - eta mu: largest").at_most(
-        1.0,
-        factor / (1 - data.lr * mu),
-        "rounding",
-        slack=1e-11,
-        note=f"with mu = {mu:.3g}, the smallest eigenvalue met on the way",
+    note = rf"with $\mu = {mu:.3g}$, the smallest eigenvalue on the way"
+    yield claim("factor", r"largest factor of the loss in a step, over the guaranteed $1 - \eta\mu$").at_most(
+        1.0, factor / (1 - data.lr * mu), "rounding", slack=1e-11, note=note
     )
-    name = "factor of the loss in a step of 1 / lambda_max of the linearised network, along its slowest direction"
-    yield claim(name, name).equal(data.rate, data.factor, 1e-9, "(1 - lambda_min/lambda_max)^2; rounding")
-    yield claim("smallest-eigenvalue-kernel", "smallest eigenvalue of the kernel, least over first").at_least(
-        0.5, mu / data.smallest[0], "so that half of the first eigenvalue can serve as mu for the whole run"
+    name = r"factor of the loss in a step $1/\lambda_{\max}$ of the linearised network, along its slowest direction"
+    why = r"$(1 - \lambda_{\min}/\lambda_{\max})^2$; rounding"
+    yield claim("slowest", name).equal(data.rate, data.factor, 1e-9, why)
+    yield claim("eigenvalue", "smallest eigenvalue of the kernel, least over first").at_least(
+        0.5, mu / data.smallest[0], r"half of the first eigenvalue can then serve as $\mu$ for the whole run"
     )
 
 
@@ -123,16 +112,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.guide(left, data.step, guarantee, r"guaranteed, $(1 - \eta\mu)^t\,\mathcal{L}(0)$")
     sheet.label(left, "Loss", y=r"$\mathcal{L}$", legend="lower left")
     right.fill_between(data.step, data.smallest, data.largest, color=sheet.faint(), alpha=0.35, lw=0)
-    right.plot(
-        data.step,
-        data.square / (2 * data.loss),
-        "o",
-        ms=4,
-        color="C1",
-        markevery=max(1, config.steps // 18),
-        zorder=3,
-        label=r"$\|\nabla\mathcal{L}\|^2 / 2\mathcal{L}$",
-    )
+    look = {"ms": 4, "color": "C1", "markevery": max(1, config.steps // 18), "zorder": 3}
+    right.plot(data.step, data.square / (2 * data.loss), "o", label=r"$\|\nabla\mathcal{L}\|^2 / 2\mathcal{L}$", **look)
     right.plot(data.step, data.along, color="C0", label=r"$r^\top K r / \|r\|^2$")
     middle = config.steps // 2
     for border, name, below in ((data.largest, "max", 0.85), (data.smallest, "min", 0.9)):

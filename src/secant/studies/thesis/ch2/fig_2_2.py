@@ -13,30 +13,21 @@ from secant.studies.shared import width as wide
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.kernel_drift import Scaling, Training, sparse_drift, two_classes
 
-# What stands under the root of a neuron's sum: the edges that are left, or those before.
+# The number under the root of a neuron's sum: the edges that are left, or the edges before.
 SCALINGS: dict[Scaling, str] = {"new": "edges left", "original": "edges before"}
+
+WIDTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096)
+CONCATENATED = "neurons of a hidden layer, a DenseNet each whose layers all read the input"
 
 
 class Config(Seeded):
     data: Literal["gaussian", "digits", "cifar10"] = scaled(
-        smoke="gaussian", laptop="digits", paper="cifar10", help="points; of images those of classes 0 and 2"
+        smoke="gaussian", laptop="digits", paper="cifar10", help="Gaussian points, or images of classes 0 and 2"
     )
     dim: int = options.dim(64, at_least=2, at_most=10_000)
-    widths: tuple[int, ...] = options.widths(
-        (16, 128),
-        (2, 4, 8, 16, 32, 64, 128, 256, 512),
-        (2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096),
-        at_least=2,
-        shortest=2,
-        ascending=True,
-    )
+    widths: tuple[int, ...] = options.widths((16, 128), WIDTHS[:9], WIDTHS, at_least=2, shortest=2, ascending=True)
     concatenated: tuple[int, ...] = scaled(
-        smoke=(4, 16),
-        laptop=(4, 16, 64, 256),
-        paper=(4, 16, 64, 256, 1_024, 4_096),
-        at_least=2,
-        ascending=True,
-        help="the same for the DenseNet whose layers all read the input",
+        smoke=(4, 16), laptop=WIDTHS[1:9:2], paper=WIDTHS[1::2], at_least=2, ascending=True, help=CONCATENATED
     )
     fit_from: int = scaled(smoke=16, laptop=32, at_least=2, help="smallest width in the fit of the exponent")
     samples: int = options.samples(10, at_least=2, at_most=500)
@@ -57,17 +48,17 @@ class Config(Seeded):
 
 @study("thesis/fig-2.2", section="2.3", title="The tangent kernel moves less in wider networks", precision="float32")
 def run(config: Config) -> xr.Dataset:
-    r"""A three-layer DenseNet of which every edge is removed with probability $\frac12$ is trained by gradient descent
-    to convergence on 10 points of two classes. The largest relative change of its tangent kernel on the way,
+    r"""A three-layer DenseNet loses every edge with probability $\frac12$. Gradient descent trains it to convergence on
+    10 points of two classes. The largest relative change of its tangent kernel on the way,
     $\max_t \|K_t - K_0\|/\|K_0\|$, follows $\Theta(1/\sqrt m)$, mean of 5 runs.
 
     The width $m$ is the smallest in-degree from the second layer on (Definition 2.2.7). In the DenseNet as the thesis
-    defines it (A.5) every layer also reads the input, 3072 numbers for CIFAR: then $m$ is at least about half of that
-    however few neurons a layer has, and the change is small and does not fall while the layers are narrower than the
+    defines it (A.5) every layer also reads the input, 3072 numbers for CIFAR. Then $m$ is at least about half of 3072,
+    however few neurons a layer has. The change is small, and it does not fall while the layers are narrower than the
     input. The figure needs layers that read earlier hidden layers alone.
 
-    Here: tanh, $\eta = 1/\lambda_{\max}(K_0)$ for the loss $\frac12\sum_i r_i^2$, until the loss is below
-    $10^{-4}$; both ways to normalise a neuron that lost edges.
+    Here the activation is tanh, and $\eta = 1/\lambda_{\max}(K_0)$ for the loss $\frac12\sum_i r_i^2$. A run ends when
+    its loss is below $10^{-4}$. The study compares both ways to normalise a neuron that lost edges.
     """
     x, y, source = two_classes("thesis/fig-2.2", config.data, config.samples, config.dim, config.seed)
     training = Training(config.draws, config.rate, config.steps, config.every, config.target, config.seed)
@@ -78,7 +69,7 @@ def run(config: Config) -> xr.Dataset:
 
     sweeps = {"width": (False, config.widths, tuple(SCALINGS)), "hidden": (True, config.concatenated, ("new",))}
     for concat, widths, _ in sweeps.values():
-        # A look at the kernel writes out a gradient a sample, twice, of all runs of a width.
+        # Measuring the kernel writes out two gradients a sample, for all runs of a width.
         copies = len(SCALINGS) * config.draws * (2 * config.samples + 4)
         wide.refuse_oversized("thesis/fig-2.2", partial(make, concat), features, widths, copies=copies)
     for name, (concat, widths, scalings) in sweeps.items():
@@ -92,68 +83,42 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     chosen = data.width >= config.fit_from
-    for name, ends in (("of all widths", data.loss), ("in the fit", data.loss.sel(width=chosen))):
+    for key, name, ends in (("all", "of all widths", data.loss), ("fit", "in the fit", data.loss.sel(width=chosen))):
         above = ends > config.target
         short = ", ".join(str(int(width)) for width in ends.width[above.any(("scaling", "network"))])
-        yield claim(
-            f"runs-{name}-whose-loss-{config.target:g}", f"runs {name} whose loss falls below {config.target:g}: share"
-        ).equal(
-            1.0,
-            1 - above.mean(),
-            0,
-            "the loss is said to converge for all widths",
-            note=f"of width {short} not every run does so in {config.steps} steps" if short else "",
+        note = f"at width {short} some runs need more than {config.steps} steps" if short else ""
+        yield claim(f"converged-{key}", f"share of the runs {name} whose loss falls below {config.target:g}").equal(
+            1.0, 1 - above.mean(), 0, "the thesis: the loss converges for all widths", note=note
         )
     widths = data.width[chosen].values
+    logs, hierarchy = wide.logarithm(widths), wide.next_order(widths, 0.5, 2.0)
+    apart, far = "telling the bound from $1/m$ takes widths a factor of 16 apart", max(widths) >= 16 * min(widths)
     for scaling, left in SCALINGS.items():
         found = exponent(data.drift.sel(width=chosen, scaling=scaling))
         name = f"largest change of the kernel, {left} under the root: exponent in the width"
-        yield claim(f"{name}-most-theorem", f"{name} is at most that of the theorem").at_most(
-            -0.5, found, slack=wide.logarithm(widths)
+        yield claim(f"{scaling}-theorem", f"{name} is at most that of the theorem").at_most(-0.5, found, slack=logs)
+        note = "the kernel's velocity is of order $1/m$ (Huang and Yau, 2020)"
+        yield claim(f"{scaling}-hierarchy", f"{name} is at least that of the tangent hierarchy").at_least(
+            -1.0, found, slack=hierarchy, note=note
         )
-        yield claim(f"{name}-least-tangent-hierarchy", f"{name} is at least that of the tangent hierarchy").at_least(
-            -1.0,
-            found,
-            slack=wide.next_order(widths, 0.5, 2.0),
-            note="its velocity is of order 1/m (Huang and Yau, 2020)",
-        )
-        yield claim(
-            f"{name}-figure",
-            f"{name}, as the figure has it",
-            given=max(widths) >= 16 * min(widths),
-            otherwise="needs widths a factor of 16 apart, to tell the bound from 1/m",
-        ).equal(
-            -0.5,
-            found,
-            wide.logarithm(widths),
-            note="The kernel's velocity is of order 1/m, and its change over a run lies between that and the "
-            "bound 1/sqrt(m).",
-        )
-    yield claim(
-        "change-eigenvalue-kernel",
-        "change of an eigenvalue of the kernel, over the largest, less the change of the kernel: largest of all looks",
-    ).at_most(0.0, data.excess.max(), "Weyl's inequality; rounding of float32", slack=1e-5)
+        note = r"The velocity is of order $1/m$. The change in a run lies between it and the bound $1/\sqrt m$."
+        figure = claim(f"{scaling}-figure", f"{name}, as the figure has it", given=far, otherwise=apart)
+        yield figure.equal(-0.5, found, logs, note=note)
+    name = "largest excess of an eigenvalue's change, over the largest eigenvalue, above the change of the kernel"
+    yield claim("weyl", name).at_most(0.0, data.excess.max(), "Weyl's inequality; rounding of float32", slack=1e-5)
     edges, hidden = data.attrs["features"], int(data.hidden[0])
     narrow = data.dense_drift.sel(hidden=data.hidden < edges).rename(hidden="width")
-    yield claim(
-        "layers-read-input",
-        "layers read the input as well: exponent in the hidden size, below the input dimension",
-        given=narrow.width.size >= 2,
-        otherwise="fewer than two hidden sizes are below the input dimension",
-    ).at_least(
-        -0.25,
-        lambda: exponent(narrow),
-        "half way from no decay to the law, in the number that is not the width",
-        note="the width of Definition 2.2.7 hardly changes here",
+    name = "layers also read the input: exponent in the hidden size, below the input dimension"
+    few, enough = "fewer than two hidden sizes are below the input dimension", narrow.width.size >= 2
+    why, note = "half way from no decay to the law", "the width of Definition 2.2.7 hardly changes with the hidden size"
+    yield claim("input-exponent", name, given=enough, otherwise=few).at_least(
+        -0.25, lambda: exponent(narrow), why, note=note
     )
-    neurons = config.draws * (hidden + 1)  # of the second layer, and the output
-    yield claim(
-        "layers-read-input-well", "layers read the input as well: smallest in-degree, narrowest network"
-    ).at_least(
-        stats.binom.ppf(1e-3 / neurons, edges, 1 - config.rate),
-        data.dense_degree.isel(hidden=0).min(),
-        "the edges left from the inputs alone: what no neuron of so many has fewer of",
-        note=f"with {hidden} neurons a layer",
+    neurons = config.draws * (hidden + 1)  # neurons of the second layer, and the output
+    least, found = stats.binom.ppf(1e-3 / neurons, edges, 1 - config.rate), data.dense_degree.isel(hidden=0).min()
+    why = "edges from the inputs alone: with probability 0.999 no neuron keeps fewer"
+    yield claim("input-degree", "layers also read the input: smallest in-degree of the narrowest network").at_least(
+        least, found, why, note=f"with {hidden} neurons a layer"
     )
 
 
@@ -171,11 +136,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     anchor = data.drift.sel(scaling="new", width=fitted[0]).mean()
     sheet.guide(axes, fitted, 1.5 * anchor * (fitted / fitted[0]) ** -0.5, r"$\propto 1/\sqrt{m}$")
     axes.set_xscale("log", base=2)
-    sheet.label(
-        axes,
-        f"Largest change of the tangent kernel ({data.attrs['points']})",
-        "neurons a hidden layer",
-        r"$\max_t\, \|K_t - K_0\| / \|K_0\|$",
-        {"fontsize": 8, "loc": "center left", "bbox_to_anchor": (1.0, 0.5)},
-        yscale="log",
-    )
+    title = f"Largest change of the tangent kernel ({data.attrs['points']})"
+    legend = {"fontsize": 8, "loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    y = r"$\max_t\, \|K_t - K_0\| / \|K_0\|$"
+    sheet.label(axes, title, "neurons a hidden layer", y, legend, yscale="log")

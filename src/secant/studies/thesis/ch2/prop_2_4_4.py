@@ -18,12 +18,7 @@ class Config(Seeded):
     width: int = options.width(64, 256, 1024, at_least=8, at_most=10**5)
     draws: int = options.draws(40, 200, 1_000, at_least=10, at_most=10**6)
     chains: int = scaled(
-        smoke=100_000,
-        laptop=1_000_000,
-        paper=4_000_000,
-        at_least=1_000,
-        at_most=10**9,
-        help="random networks of one neuron a layer",
+        smoke=100_000, laptop=1_000_000, paper=4_000_000, at_least=1_000, at_most=10**9, help="chains of neurons"
     )
 
     def check(self) -> None:
@@ -40,22 +35,20 @@ def run(config: Config) -> xr.Dataset:
     which is $2^{-L/2}$ for ReLU. Wide networks satisfy it: there
     $\mathbb E \|\nabla_w f\| \to \sqrt{L\, 2^{-(L-1)}}$.
 
-    The proof bounds $\mathbb E \|\cdot\|^2$ and then takes the root of it, which is the wrong direction of Jensen's
-    inequality. What it proves is $\mathbb E \|\nabla_w f\|^2 \ge 2^{-L}$; in fact
-    $\mathbb E \|\nabla_w f\|^2 = L\, 2^{-(L-1)}$ at every width. For the mean of the norm the width matters: with
+    The proof bounds $\mathbb E \|\cdot\|^2$ and then takes the root, which is the wrong direction of Jensen's
+    inequality. It proves $\mathbb E \|\nabla_w f\|^2 \ge 2^{-L}$; in fact
+    $\mathbb E \|\nabla_w f\|^2 = L\, 2^{-(L-1)}$ at every width. The mean of the norm depends on the width: with
     one neuron a layer the printed bound fails from $L = 3$ on.
     """
     key_wide, key_narrow = jax.random.split(jax.random.key(config.seed))
     wide = np.stack([_wide(jax.random.fold_in(key_wide, L), L, config) for L in DEPTHS])
     mean, error = jax.jit(_chains, static_argnums=1)(key_narrow, config.chains)
-    return xr.Dataset(
-        {
-            "wide": (("depth", "network"), wide, {"long_name": "norm of the gradient, wide networks"}),
-            "narrow_mean": (("depth", "moment"), np.asarray(mean)),
-            "narrow_error": (("depth", "moment"), np.asarray(error)),
-        },
-        coords={"depth": list(DEPTHS), "moment": ["norm", "square", "last layer", "fourth"]},
-    )
+    found = {
+        "wide": (("depth", "network"), wide, {"long_name": "norm of the gradient, wide networks"}),
+        "narrow_mean": (("depth", "moment"), np.asarray(mean)),
+        "narrow_error": (("depth", "moment"), np.asarray(error)),
+    }
+    return xr.Dataset(found, {"depth": list(DEPTHS), "moment": ["norm", "square", "last layer", "fourth"]})
 
 
 def _wide(key: jax.Array, depth: int, config: Config) -> np.ndarray:
@@ -92,92 +85,60 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     second, fourth = (np.asarray(moment).tolist() for moment in moments(np.array(DEPTHS, float)))
     squares, fourths = dict(zip(DEPTHS, second, strict=True)), dict(zip(DEPTHS[:3], fourth[:3], strict=True))
     for depth, square in squares.items():
-        norms, name = data.wide.sel(depth=depth), f"width {config.width}, L = {depth}"
-        bounded = f"{name}: mean norm of the gradient is at least the bound"
-        yield claim(bounded, bounded).at_least(2 ** (-depth / 2), estimate(norms), "the claim")
+        norms, name = data.wide.sel(depth=depth), f"width {config.width}, L = {depth}: mean"
+        bound = claim(f"wide-{depth}-bound", f"{name} norm of the gradient is at least the bound")
+        yield bound.at_least(2 ** (-depth / 2), estimate(norms), "the claim")
         # Relative variance of the squared norm: 5 for every layer's 1/width, inputs included.
-        spread = np.expm1(5 * depth / config.width)
-        yield claim(f"{name}-mean-norm-gradient", f"{name}: mean norm of the gradient against infinite width").equal(
-            np.sqrt(square),
-            estimate(norms),
-            0,
-            "an eighth of the variance of the squared norm, about 5 L / m",
-            relative=spread / 8,
-        )
-        mean = f"{name}: mean square of the gradient"
-        yield claim(mean, mean).equal(square, estimate(norms**2), 0, "exact at every width")
+        why, spread = "an eighth of the variance of the squared norm, about $5L/m$", np.expm1(5 * depth / config.width)
+        mean = claim(f"wide-{depth}-norm", f"{name} norm of the gradient against infinite width")
+        yield mean.equal(np.sqrt(square), estimate(norms), 0, why, relative=spread / 8)
+        mean = claim(f"wide-{depth}-square", f"{name} square of the gradient")
+        yield mean.equal(square, estimate(norms**2), 0, "exact at every width")
 
     def chain(depth: int, moment: str, variance: float) -> Estimate:
         """A mean over networks of one neuron a layer, with the sampling error of an exact variance."""
         mean = data.narrow_mean.sel(depth=depth, moment=moment).item()
         return Estimate(mean, float(np.sqrt(variance / config.chains)))
 
+    why = "exact; the sampling error comes from the exact {} moment"
     for depth, fourth in fourths.items():
-        yield claim(f"one-neuron-layer-{depth}", f"one neuron a layer, L = {depth}: mean square of the gradient").equal(
-            squares[depth],
-            chain(depth, "square", fourth - squares[depth] ** 2),
-            0,
-            "exact; the sampling error comes from the exact fourth moment",
+        found = chain(depth, "square", fourth - squares[depth] ** 2)
+        yield claim(f"chain-{depth}-square", f"one neuron a layer, L = {depth}: mean square of the gradient").equal(
+            squares[depth], found, 0, why.format("fourth")
         )
     eighth = 105 * 384 / 2  # x^8, a chi-square to the fourth, and a gate
-    yield claim("one-neuron-layer", "one neuron a layer, L = 2: mean fourth power of the gradient").equal(
-        fourths[2],
-        chain(2, "fourth", eighth - fourths[2] ** 2),
-        0,
-        "exact; the sampling error comes from the exact eighth moment",
+    yield claim("chain-2-fourth", "one neuron a layer, L = 2: mean fourth power of the gradient").equal(
+        fourths[2], chain(2, "fourth", eighth - fourths[2] ** 2), 0, why.format("eighth")
     )
     depth, last = 4, float(rg.chain_last_gradient(4))
-    yield claim(
-        f"one-neuron-layer-l-{depth}", f"one neuron a layer, L = {depth}: mean norm of the last layer's gradient"
-    ).equal(
-        last,
-        chain(depth, "last layer", 2.0 ** (1 - depth) - last**2),
-        0,
-        "exact; the sampling error comes from the exact mean square",
-        note="The last display of appendix A.7 bounds it from below by 2^(-L/2), by the root that is taken there.",
+    note = "The last display of appendix A.7 bounds this mean from below by $2^{-L/2}$, with the same wrong root."
+    found = chain(depth, "last layer", 2.0 ** (1 - depth) - last**2)
+    yield claim("chain-last-layer", f"one neuron a layer, L = {depth}: mean norm of the last layer's gradient").equal(
+        last, found, 0, why.format("second"), note=note
     )
-    at = {"depth": depth, "moment": "norm"}
-    yield claim(
-        f"one-neuron-layer-l-{depth}-mean", f"one neuron a layer, L = {depth}: mean norm of the gradient"
-    ).erratum(
-        (r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}", 2 ** (-depth / 2)),
-        (
-            r"\mathbb E X \ge (\mathbb E X^2)^{3/2}\,(\mathbb E X^4)^{-1/2}, \quad X = \|\nabla_w f\|",
-            float(rg.mean_from_moments(squares[depth], fourths[depth])),
-        ),
-        Estimate(data.narrow_mean.sel(at).item(), data.narrow_error.sel(at).item(), config.chains - 1),
-        0,
-        "both are lower bounds",
-        note="The mean is at most the root of the mean square, not at least; a fourth moment, finite at every width, "
-        "gives a lower bound.",
-        relation="at least",
-        where="Proposition 2.4.4, equation (2.18), and Appendix A.7",
-    )
+    at, lower = {"depth": depth, "moment": "norm"}, float(rg.mean_from_moments(squares[depth], fourths[depth]))
+    printed = r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}", 2 ** (-depth / 2)
+    right = r"\mathbb E X \ge (\mathbb E X^2)^{3/2}\,(\mathbb E X^4)^{-1/2}, \quad X = \|\nabla_w f\|", lower
+    found = Estimate(data.narrow_mean.sel(at).item(), data.narrow_error.sel(at).item(), config.chains - 1)
+    note = "The mean is at most the root of the mean square. A fourth moment, finite at every width, bounds it below."
+    where = {"where": "Proposition 2.4.4, equation (2.18), and Appendix A.7", "relation": "at least"}
+    norm = claim("chain-norm", f"one neuron a layer, L = {depth}: mean norm of the gradient")
+    yield norm.erratum(printed, right, found, 0, "both are lower bounds", note=note, **where)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10, 4.2), 2)
-    depths = np.array(DEPTHS)
+    depths, look = np.array(DEPTHS), {"fmt": "s", "color": "C1", "capsize": 3, "lw": 1.2}
     for axes, power, moment, limit, bound in (
         (left, 1, "norm", r"$\sqrt{L\,2^{-(L-1)}}$, infinite width", r"$2^{-L/2}$, the bound"),
         (right, 2, "square", r"$L\,2^{-(L-1)}$, every width", r"$2^{-L}$, the bound"),
     ):
         sheet.guide(axes, depths, np.sqrt(depths * 2.0 ** (1 - depths)) ** power, limit)
-        mean = (data.wide**power).mean("network")
+        mean, narrow = (data.wide**power).mean("network"), data.sel(moment=moment)
         axes.plot(depths, mean, "o", color="C0", label=f"{config.width} neurons a layer")
         sheet.guide(axes, depths, 2.0 ** (-power * depths / 2), bound, ls=":", lw=1.6)
-        narrow = data.sel(moment=moment)
-        axes.errorbar(
-            depths,
-            narrow.narrow_mean,
-            2 * narrow.narrow_error,
-            fmt="s",
-            color="C1",
-            capsize=3,
-            lw=1.2,
-            label="one neuron a layer",
-        )
+        axes.errorbar(depths, narrow.narrow_mean, 2 * narrow.narrow_error, label="one neuron a layer", **look)
         sheet.label(axes, x="depth $L$", legend={"fontsize": 8}, yscale="log", xticks=depths)
-    left.set(title="Mean norm of the gradient", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|$")
-    right.set(title="Mean square of the gradient", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|^2$")
+    sheet.label(left, "Mean norm of the gradient", y=r"$\mathbb{E}\,\|\nabla_w f\|$")
+    sheet.label(right, "Mean square of the gradient", y=r"$\mathbb{E}\,\|\nabla_w f\|^2$")

@@ -1,4 +1,4 @@
-"""Section 2.4: why gradient descent on a wide network converges, and that it does not need linearity for it."""
+"""Section 2.4: gradient descent on a wide network converges, and does not need linearity to converge."""
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +15,14 @@ from secant.studies.shared.exponents import exponent
 
 OUTPUTS = {"fcn": "linear output", "output": "nonlinear output"}
 
-# Step size times the largest eigenvalue of the first kernel: the slope of a swish output is 1/2 at the start and
-# nowhere above 1.1, and the kernel grows with its square.
+# Step size times the largest eigenvalue of the first kernel. The slope of a swish output is 1/2 at the start and at
+# most 1.1, and the kernel grows with the square of this slope.
 SHARES = {"fcn": 1.0, "output": (0.5 / 1.1) ** 2}
 
 
 class Config(Seeded):
     widths: tuple[int, ...] = options.widths(
-        (32, 128), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8, shortest=2, ascending=True
+        (32, 128), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048, 4_096), **wide.SWEPT
     )
     draws: int = options.draws(12, 12, at_least=2, at_most=10_000)
     samples: int = options.samples(4, at_least=2, at_most=1_000)
@@ -35,15 +35,15 @@ class Config(Seeded):
 def run(config: Config) -> xr.Dataset:
     r"""On $\mathcal L = \frac12\sum_i r_i^2$ the tangent kernel gives $\|\nabla\mathcal L\|^2 \ge 2\lambda_{\min}(K)\,
     \mathcal L$ (2.16). Where $\lambda_{\min}(K(w)) \ge \mu$ along the way, gradient descent with
-    $\eta \le 1/\lambda_{\max}(H_{\mathcal L})$ converges exponentially to a global minimum, and its way is not longer
-    than $2\sqrt{2\mathcal L(0)/\mu}$. Late in the run the loss falls by $(1 - \eta\lambda_{\min}(K))^2$ a step, or
-    faster.
+    $\eta \le 1/\lambda_{\max}(H_{\mathcal L})$ converges exponentially to a global minimum. Its way is at most
+    $2\sqrt{2\mathcal L(0)/\mu}$ long. Late in the run the loss falls by a factor $(1 - \eta\lambda_{\min}(K))^2$ a
+    step, or faster.
 
-    In a wide network such a $\mu$ exists, because the kernel hardly moves: its rows are gradients, which the Hessian
-    moves, so
+    In a wide network such a $\mu$ exists, because the kernel hardly moves. The kernel consists of gradients, and the
+    Hessian moves them, so
     $$|\lambda_{\min}(K(w)) - \lambda_{\min}(K(w_0))| \le \sqrt n\,\sup\|H_f\|\,\ell\,
     \big(\|K(w)\|^{1/2} + \|K(w_0)\|^{1/2}\big)$$
-    for a way of length $\ell$, which falls as $1/\sqrt m$.
+    for a way of length $\ell$. This bound falls as $1/\sqrt m$.
 
     Linearity is sufficient for this and not necessary: with a nonlinear activation of the output the Hessian does not
     fall with the width, and gradient descent still finds a global minimum.
@@ -65,7 +65,7 @@ def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> 
     lanczos = wide.direction(starts[0])
 
     def square(params: Params) -> dict[str, jax.Array]:
-        """Of the gradient, with the smallest and the largest eigenvalue of the kernel."""
+        """The square of the gradient, and the smallest and the largest eigenvalue of the kernel."""
         gradient = jax.grad(lambda p: losses.half_sum(net.apply(p, x), y))(params)
         values = jnp.linalg.eigvalsh(kernel_matrix(net.apply, params, x))
         total = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
@@ -87,52 +87,45 @@ def _change(data: xr.Dataset) -> xr.DataArray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    alive = data.loss > 1e-20  # above what rounding of outputs of order one leaves
-    yield claim("squared-gradient-2", "squared gradient over 2 lambda_min L, all runs and steps: smallest").at_least(
-        1.0,
-        (data.square / (2 * data.smallest * data.loss)).where(alive).min(),
-        "rounding, relative to residuals that shrink",
-        slack=1e-9,
-    )
+    alive = data.loss > 1e-20  # above the rounding of outputs of order one
+    ratio = (data.square / (2 * data.smallest * data.loss)).where(alive).min()
+    name = r"smallest squared gradient over $2\lambda_{\min}(K)\,\mathcal L$, all runs and steps"
+    yield claim("condition", name).at_least(1.0, ratio, "rounding, relative to residuals that shrink", slack=1e-9)
     plain = data.sel(kind="fcn")
-    length = plain.length.isel(step=-1)
-    yield claim("length-way-2", "length of the way over 2 sqrt(2 L(0) / mu): largest").at_most(
-        1.0,
-        (length / (2 * np.sqrt(2 * plain.loss.isel(step=0) / plain.smallest.min("step")))).max(),
-        "proved for step sizes of at most one over the curvature",
-        note="linear outputs; with the others the kernel grows on the way, and the step is too long for the proof",
-    )
-    yield claim("factor-loss-late", "factor of the loss late in the run over (1 - eta lambda_min)^2: largest").equal(
-        1.0,
-        (_late(plain.loss) / (1 - plain.lr * plain.smallest.isel(step=-1)) ** 2).max(),
-        0.01,
-        "no run is slower, but for a kernel that still moves by a thousandth; one attains it",
-    )
+    length, first = plain.length.isel(step=-1), plain.loss.isel(step=0)
+    ratio = length / (2 * np.sqrt(2 * first / plain.smallest.min("step")))
+    why = "proved for step sizes of at most one over the curvature"
+    note = "linear outputs; with nonlinear ones the kernel grows, and the step is too long for the proof"
+    name = r"largest length of the way over $2\sqrt{2\mathcal L(0)/\mu}$"
+    yield claim("length", name).at_most(1.0, ratio.max(), why, note=note)
+    late = (_late(plain.loss) / (1 - plain.lr * plain.smallest.isel(step=-1)) ** 2).max()
+    name = r"largest factor of the loss late in the run over $(1 - \eta\lambda_{\min}(K))^2$"
+    why = "the slowest run attains the rate, up to a kernel that still moves by a thousandth"
+    yield claim("late-factor", name).equal(1.0, late, 0.01, why)
     roots = np.sqrt(plain.largest)
     guard = np.sqrt(config.samples) * plain.norm.max("end") * length * (roots.max("step") + roots.isel(step=0))
-    yield claim("change-lambda-min", "change of lambda_min over its bound by the norm of the Hessian: largest").at_most(
-        1.0, (_change(plain) / guard).max(), "the bound; the norm is looked at for one output at both ends of the way"
-    )
-    found, logs = exponent(_change(plain)), wide.logarithm(config.widths)
-    yield claim("change-lambda-min-exponent", "change of lambda_min: exponent in the width").at_most(
-        -0.5, found, slack=logs
-    )
-    yield claim("nonlinear-output-exponent", "nonlinear output: exponent of the norm of the Hessian in the width").zero(
-        exponent(data.norm.sel(kind="output").max("end")), wide.next_order(config.widths, 0.5, 2.0)
-    )
+    change, why = _change(plain), "the bound; the norm is measured for one output at both ends of the way"
+    name = r"largest change of $\lambda_{\min}(K)$ over its bound by the norm of the Hessian"
+    yield claim("change-bound", name).at_most(1.0, (change / guard).max(), why)
+    found, logs = exponent(change), wide.logarithm(config.widths)
+    name = r"change of $\lambda_{\min}(K)$: exponent in the width"
+    yield claim("change-exponent", name).at_most(-0.5, found, slack=logs)
+    name = "nonlinear output: exponent of the norm of the Hessian in the width"
+    found, near = exponent(data.norm.sel(kind="output").max("end")), wide.next_order(config.widths, 0.5, 2.0)
+    yield claim("nonlinear-output", name).zero(found, near)
     ends = data.loss.isel(step=-1) / data.loss.isel(step=0)
     promised = ((1 - data.lr * data.smallest.isel(step=slice(0, -1))) ** 2).prod("step")
     for kind, output in OUTPUTS.items():
-        name = f"{output}: last loss over the first: largest"
-        yield wide.global_minimum(name, ends.sel(kind=kind), promised.sel(kind=kind), 1e-4)
+        name = f"{output}: largest ratio of the last loss to the first"
+        yield wide.global_minimum(f"loss-{kind}", name, ends.sel(kind=kind), promised.sel(kind=kind), 1e-4)
 
 
 def _late(loss: xr.DataArray) -> xr.DataArray:
-    """Factor of the loss in a step, where the loss is small and still far above rounding."""
+    """Factor of the loss in a step while the loss is small but far above rounding."""
     ready = (loss < 1e-6 * loss.isel(step=0)) & (loss > 1e-20)
 
     def mean(factors: np.ndarray) -> float:
-        # Of the steps that count the last few: there the slowest direction is alone.
+        # In the last few of these steps the slowest direction is alone.
         last = factors[np.isfinite(factors)][-5:]
         return last.mean() if last.size else np.nan
 
@@ -151,15 +144,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     one = widest.sel(kind="fcn").isel(network=0)
     rate = (1 - one.lr * one.smallest.min()) ** data.step
     sheet.guide(left, data.step, rate, r"guaranteed, $(1 - \eta\mu)^t$")
-    left.set(title=f"Loss, width {int(data.width[-1])}", ylabel=r"$\mathcal{L}/\mathcal{L}(0)$", ylim=(1e-20, 3))
-    left.set(xlabel="step", yscale="log")
-    left.legend(**wide.BELOW)
+    title, y = f"Loss, width {int(data.width[-1])}", r"$\mathcal{L}/\mathcal{L}(0)$"
+    sheet.label(left, title, "step", y, wide.BELOW, yscale="log", ylim=(1e-20, 3))
     for width in data.width.values:
         drift = plain.smallest.sel(width=width).isel(network=0)
         middle.plot(data.step, drift / drift.isel(step=0), lw=1.4, label=f"{width}")
     sheet.mark(middle, y=1, ls=":", lw=1)
-    middle.set(title=r"$\lambda_{\min}(K)$ over its first value", xlabel="step", xlim=(0, 0.4 * config.steps))
-    middle.legend(title="width", ncols=3, **wide.BELOW)
+    title, legend = r"$\lambda_{\min}(K)$ over its first value", {"title": "width", "ncols": 3, **wide.BELOW}
+    sheet.label(middle, title, "step", legend=legend, xlim=(0, 0.4 * config.steps))
     norms = data.norm.max("end")
     for values, color, mark, label in (
         (_change(plain), "C0", "o", r"change of $\lambda_{\min}$, linear output"),

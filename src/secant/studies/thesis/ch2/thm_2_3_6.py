@@ -27,23 +27,19 @@ def run(config: Config) -> xr.Dataset:
     $m$, with smooth activations and linear outputs, the Hessian of every output in the weights satisfies
     $\|H_f\| = \tilde O(1/\sqrt m)$ in a ball around the random start: the network transitions to linearity. This
     covers fully connected and dense networks and random graphs, and extends to skip connections (Theorem A.4.1)
-    and shared weights (Theorem A.5.1). A few bottleneck neurons do not break it. A bottleneck layer does, until the
-    neurons behind it also read a wide layer (section 2.3); a nonlinear activation of the output does too: then
-    $\|H_f\| = \Theta(1)$.
+    and shared weights (Theorem A.5.1). A few bottleneck neurons do not prevent the transition. A bottleneck layer
+    does, until the neurons behind it also read a wide layer (section 2.3). A nonlinear activation of the output
+    does too: then $\|H_f\| = \Theta(1)$.
 
     All networks here have two hidden layers of width $m$ and tanh activations, and are measured at the start. The
-    logarithms in $\tilde O$ come from the largest of $m$ Gaussian weights, which multiplies blocks quadratic in the
-    input; the input is small enough to keep these behind the others.
+    logarithms in $\tilde O$ come from the largest of $m$ Gaussian weights. It multiplies blocks that are quadratic in
+    the input. The input is so small that these blocks stay behind the others.
     """
     key_input, key_graph = jax.random.split(jax.random.key(config.seed))
     for kind in wide.KINDS.values():
-        wide.refuse_oversized(
-            "thesis/thm-2.3.6",
-            kind.by_width(config.dim, key_graph),
-            config.dim,
-            config.widths,
-            copies=wide.COPIES + config.draws * (1 if kind.graph is None else 2),  # all networks, and their edges
-        )
+        make = kind.by_width(config.dim, key_graph)
+        copies = wide.COPIES + config.draws * (1 if kind.graph is None else 2)  # the networks and their edges
+        wide.refuse_oversized("thesis/thm-2.3.6", make, config.dim, config.widths, copies=copies)
     x = wide.one_input(key_input, config.dim, config.size)
     keys = [jax.random.fold_in(key_graph, j) for j in range(len(config.widths))]
     found = [
@@ -51,18 +47,17 @@ def run(config: Config) -> xr.Dataset:
         for kind in wide.KINDS.values()
     ]
     norms, errors = np.moveaxis(np.array(found, float), 2, 0)
-    return xr.Dataset(
-        {
-            "norm": (("kind", "width", "network"), norms, {"long_name": "spectral norm of the output's Hessian"}),
-            "residual": (("kind", "width", "network"), errors, {"long_name": "residual of its eigenvector"}),
-        },
-        coords={"kind": list(wide.KINDS), "width": list(config.widths)},
-    )
+    dims = "kind", "width", "network"
+    data = {
+        "norm": (dims, norms, {"long_name": "spectral norm of the output's Hessian"}),
+        "residual": (dims, errors, {"long_name": "residual of its eigenvector"}),
+    }
+    return xr.Dataset(data, coords={"kind": list(wide.KINDS), "width": list(config.widths)})
 
 
 @functools.lru_cache(maxsize=16)
 def _measured(make: Callable[..., Network], width: int, dim: int) -> tuple[Network, Callable[..., Norm]]:
-    """A network, and the compiled norms of the Hessians of several with its shapes, or of parts of it."""
+    """A network, and a compiled function: the norms of the Hessians of several such networks, or of their parts."""
     net = make(width, dim, jax.random.key(0))
 
     def measure(networks: Params, factors: Params | None, x: jax.Array, start: jax.Array) -> Norm:
@@ -96,21 +91,18 @@ def _norms(kind: wide.Kind, width: int, x: jax.Array, key: jax.Array, config: Co
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     logs = wide.logarithm(config.widths)
-    # Of what a neuron of a random graph reads, the share m/(m + d) is hidden neurons, and the rest does not bend.
+    # A neuron of a random graph reads a share m/(m + d) of hidden neurons. Its inputs do not bend.
     first, last = config.widths[0], config.widths[-1]
     hidden = np.log((last / (last + config.dim)) / (first / (first + config.dim))) / np.log(last / first)
-    mixed = Tolerance(logs.absolute + hidden, why=f"{logs.why}, and fewer inputs among what neurons read by the rest")
+    mixed = Tolerance(logs.absolute + hidden, why=f"{logs.why}, and wider graphs read a smaller share of inputs")
     for kind, facts in wide.KINDS.items():
-        name, found = (
-            f"{facts.name}: exponent of the Hessian's norm in the width",
-            exponent(data.norm.sel(kind=kind)),
-        )
+        name, found = f"{facts.name}: exponent of the Hessian's norm in the width", exponent(data.norm.sel(kind=kind))
         if facts.claim == "stays":
-            why = "half way from no decay to 1/sqrt(m)"
-            yield claim(f"{name}-nearer-0-1", f"{name}, nearer to 0 than to -1/2").at_least(-0.25, found, why)
+            why = r"half way from no decay to $1/\sqrt m$"
+            yield claim(kind, f"{name}, nearer to 0 than to -1/2").at_least(-0.25, found, why)
         else:
-            yield claim(name, name).at_most(-0.5, found, slack=mixed if facts.random else logs)
-    yield claim("rate-attained-exponent", "the rate is attained: exponent of the fully connected network").at_least(
+            yield claim(kind, name).at_most(-0.5, found, slack=mixed if facts.random else logs)
+    yield claim("attained", "the rate is attained: exponent of the fully connected network").at_least(
         -0.5, exponent(data.norm.sel(kind="fcn")), slack=wide.next_order(config.widths, 0.5)
     )
     yield wide.resolved(data)
@@ -119,21 +111,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (12, 4.8), 3, width_ratios=(1, 1, 0.9))
+    dots = {"fmt": "o", "ms": 5, "lw": 1, "capsize": 2}
     for i, (kind, facts) in enumerate(wide.KINDS.items()):
         axes, color, values = left if facts.claim == "falls" else middle, f"C{i}", data.norm.sel(kind=kind)
         mean, factor = np.exp(np.log(values).mean("network")), np.exp(np.log(values).std("network", ddof=1))
-        axes.errorbar(
-            data.width,
-            mean,
-            [mean - mean / factor, mean * factor - mean],
-            fmt="o",
-            ms=5,
-            lw=1,
-            capsize=2,
-            color=color,
-            label=facts.name,
-        )
-        found = wide.law(values)
+        spread, found = [mean - mean / factor, mean * factor - mean], wide.law(values)
+        axes.errorbar(data.width, mean, spread, color=color, label=facts.name, **dots)
         axes.plot(data.width, found(data.width), color=color, lw=1.2)
         right.errorbar(found.exponent, -i, xerr=2 * found.error, fmt="o", color=color, ms=6, capsize=3, lw=1.5)
     rate = 0.6 * data.norm.sel(kind="cnn").isel(width=0).mean() * (data.width / data.width[0]) ** -0.5
@@ -148,4 +131,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.set_yticks([-i for i in range(len(wide.KINDS))], [facts.name for facts in wide.KINDS.values()])
     right.yaxis.tick_right()
     right.tick_params(axis="y", length=0)
-    right.set(title="Exponents", xlabel=r"$\alpha$ in $\|H_f\| \propto m^\alpha$", xlim=(-0.85, 0.35))
+    sheet.label(right, "Exponents", r"$\alpha$ in $\|H_f\| \propto m^\alpha$", xlim=(-0.85, 0.35))

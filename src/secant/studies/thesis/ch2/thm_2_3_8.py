@@ -19,7 +19,7 @@ BLOCKS = layer_pairs(DEPTH)
 
 class Config(Seeded):
     widths: tuple[int, ...] = options.widths(
-        (16, 64), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048), at_least=8, shortest=2, ascending=True
+        (16, 64), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048), **wide.SWEPT
     )
     draws: int = options.draws(24, 12, at_least=2, at_most=10_000)
     neurons: int = option(3, at_least=1, at_most=1_000, help="neurons of every layer whose Hessians are measured")
@@ -29,17 +29,17 @@ class Config(Seeded):
 
 @study("thesis/thm-2.3.8", section="2.3", title="Every neuron turns linear")
 def run(config: Config) -> xr.Dataset:
-    r"""The pre-activation $\tilde f^{(\ell)}_k$ of every neuron, not of the outputs alone, has a Hessian of norm
+    r"""The pre-activation $\tilde f^{(\ell)}_k$ of every neuron, not only of an output, has a Hessian of norm
     $O((\log m + R)^{\ell^2}/\sqrt m)$ in a ball around the start (2.12). In the first layer it is exactly zero
     (Remark 2.3.9).
 
     The Hessian of the output consists of blocks $H^{(\ell_1, \ell_2)}$ between the weights of two layers. The last
-    layer's own block is zero, since the output is linear in the weights that it reads with. Its block with layer
+    layer's own block is zero, because the output is linear in the weights that it reads with. Its block with layer
     $\ell$ has exactly the norm of $\partial f_{\mathcal S}/\partial w^{(\ell)}$ over $\sqrt{m}$, where
-    $f_{\mathcal S}$ is what the output reads: here the factor $1/\sqrt m$ of the theorem stands in the open. The norm
-    of the whole is at most the sum of those of its blocks (Lemma A.11.1).
+    $f_{\mathcal S}$ is what the output reads. This is where the factor $1/\sqrt m$ of the theorem comes from. The norm
+    of the whole Hessian is at most the sum of the norms of its blocks (Lemma A.11.1).
 
-    Fully connected, two hidden layers of $m$ tanh neurons.
+    The networks are fully connected, with two hidden layers of $m$ tanh neurons.
     """
 
     def make(m: int) -> Network:
@@ -54,16 +54,13 @@ def run(config: Config) -> xr.Dataset:
         networks = wide.drawn(net, x, (config.seed, j), config.draws)
         looks = jax.jit(partial(_looks, net, config.neurons))(wide.stacked(networks), x, wide.direction(networks[0]))
         found.append(xr.Dataset({name: (("network", *dims[name]), np.asarray(looks[name])) for name in dims}))
-    return xr.concat(found, "width").assign_coords(
-        width=list(config.widths),
-        layer=list(range(1, DEPTH + 1)),
-        pair=[f"{a},{b}" for a, b in BLOCKS],
-        lower=list(range(1, DEPTH)),
-    )
+    layers, pairs = list(range(1, DEPTH + 1)), [f"{a},{b}" for a, b in BLOCKS]
+    data = xr.concat(found, "width")
+    return data.assign_coords(width=list(config.widths), layer=layers, pair=pairs, lower=layers[:-1])
 
 
 def _looks(net: Network, neurons: int, networks: Params, x: jax.Array, start: jax.Array) -> dict[str, jax.Array]:
-    """All that is looked at in several networks, one after the other; `start` is for Lanczos."""
+    """Norms, blocks and slopes of several networks, one after the other. Lanczos begins from `start`."""
 
     def look(params: Params) -> dict[str, jax.Array]:
         norm = neuron_norms(net, params, x, start, neurons, wide.LANCZOS)
@@ -74,38 +71,32 @@ def _looks(net: Network, neurons: int, networks: Params, x: jax.Array, start: ja
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    largest = data.norm.max("neuron")
-    name = "first layer: norm of the Hessian of a pre-activation: largest"
-    yield claim(name, name).zero(largest.sel(layer=1).max(), 0, "linear in the weights, so zero to the last bit")
+    largest, logs = data.norm.max("neuron"), wide.logarithm(config.widths)
+    first = claim("layer-1", "first layer: largest norm of the Hessian of a pre-activation")
+    yield first.zero(largest.sel(layer=1).max(), 0, "linear in the weights, so zero to the last bit")
     for layer in range(2, DEPTH + 1):
-        name = f"layer {layer}: exponent of the norm in the width, largest of some neurons"
         found = exponent(largest.sel(layer=layer))
-        yield claim(name, name).at_most(-0.5, found, slack=wide.logarithm(config.widths))
-    yield claim("block-last-layer", "block of the last layer with itself: largest norm").zero(
+        name = f"layer {layer}: exponent of the norm in the width, largest of some neurons"
+        yield claim(f"layer-{layer}", name).at_most(-0.5, found, slack=logs)
+    yield claim("last-block", "largest norm of the last layer's block with itself").zero(
         data.block.sel(pair=f"{DEPTH},{DEPTH}").max(), 0, "the output is linear in the weights it reads with"
     )
+    why = "an identity; both norms come from 32 steps of Lanczos, which leave a residual of this order"
     for layer in range(1, DEPTH):
         ratio = data.block.sel(pair=f"{layer},{DEPTH}") / data.slope.sel(lower=layer)
-        yield claim(
-            f"block-layer-{layer}-last",
-            f"block of layer {layer} with the last over the slope of what the output reads: largest distance from 1",
-        ).zero(
-            np.abs(ratio - 1).max(),
-            0.02,
-            "an identity; both norms come from Lanczos of 32 steps, which leaves a residual of this order",
-        )
-    name = "product of these blocks with a vector against that of the slopes: largest relative difference"
-    yield claim(name, name).zero(
-        data.gap.max(), 1e-12, "the blocks are the transposed slopes over the root of m; rounding"
-    )
-    name = "norm over the sum of the norms of its blocks: largest"
-    yield claim(name, name).at_most(
-        1.0, (largest.sel(layer=DEPTH) / _sum_of_blocks(data)).max(), "the triangle inequality"
+        name = f"block of layer {layer} with the last over the slope of what the output reads: largest distance from 1"
+        yield claim(f"block-{layer}", name).zero(np.abs(ratio - 1).max(), 0.02, why)
+    why = r"the blocks are the transposed slopes over $\sqrt m$; rounding"
+    name = "largest relative difference between products of these blocks and of the slopes with a vector"
+    yield claim("products", name).zero(data.gap.max(), 1e-12, why)
+    ratio = (largest.sel(layer=DEPTH) / _sum_of_blocks(data)).max()
+    yield claim("triangle", "largest ratio of the norm to the sum of the norms of its blocks").at_most(
+        1.0, ratio, "the triangle inequality"
     )
 
 
 def _sum_of_blocks(data: xr.Dataset) -> xr.DataArray:
-    """Over all pairs of layers in both orders."""
+    """The sum of the norms over all pairs of layers, in both orders."""
     return (xr.DataArray([1.0 if a == b else 2.0 for a, b in BLOCKS], dims="pair") * data.block).sum("pair")
 
 

@@ -20,16 +20,16 @@ from secant.studies.shared.two_layer import taylor
 from secant.theory.regression.quadratic_model import TwoLayer
 
 ACTIVATIONS: dict[str, taylor.Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
-# On training and on unseen inputs along gradient descent, and where all neurons move alike.
+# Gradient descent on training and on unseen inputs, and a move of all neurons alike.
 WAYS = {"training": "on training inputs", "unseen": "on unseen inputs", "together": "all neurons alike"}
 PAIRS = {
     "network - linear": r"$f - f_{\mathrm{lin}}$",
     "quadratic - linear": r"$f_{\mathrm{quad}} - f_{\mathrm{lin}}$",
     "network - quadratic": r"$f - f_{\mathrm{quad}}$",
 }
-# So many networks make one measurement: in a single narrow one it may be that no neuron crosses its border.
+# Networks per measurement: in a single narrow one perhaps no neuron crosses its border.
 GROUP = 4
-# Derived in the statement, in the order of `PAIRS`; none where two powers compete.
+# The statement derives these, in the order of `PAIRS`; none where two powers compete.
 EXPONENTS: dict[tuple[str, str], tuple[float | None, float, float]] = {
     ("tanh", "training"): (-1.0, -1.0, -1.0),
     ("tanh", "together"): (-0.5, -0.5, -1.5),
@@ -41,18 +41,11 @@ EXPONENTS: dict[tuple[str, str], tuple[float | None, float, float]] = {
 
 class Config(wide.WidthConfig):
     widths: tuple[int, ...] = options.widths(
-        (256, 4_096),
-        (256, 1_024, 4_096, 16_384),
-        (256, 1_024, 4_096, 16_384, 65_536),
-        at_least=8,
-        shortest=2,
-        ascending=True,
+        (256, 4_096), (256, 1_024, 4_096, 16_384), (256, 1_024, 4_096, 16_384, 65_536), **wide.SWEPT
     )
     draws: int = options.draws(64, 32, 64, at_least=2 * GROUP, at_most=10_000)
     size: float = option(1.0, at_least=1e-3, at_most=100, help="root mean square of the inputs")
-    samples: int = option(
-        4, at_least=1, at_most=1_000, help="orthogonal inputs that gradient descent fits, and as many random ones"
-    )
+    samples: int = options.samples(4, at_most=1_000)
     ratio: float = options.ratio(0.5, at_least=1e-3, at_most=0.99)
     steps: int = options.steps(20, 60, 100, at_least=10, at_most=100_000)
     radius: float = option(1.0, at_least=1e-3, at_most=100, help="distance from the start where all neurons move alike")
@@ -71,33 +64,32 @@ def run(config: Config) -> xr.Dataset:
     The rate is attained where all neurons of $f = \frac{1}{\sqrt m}\sum_i v_i\,\sigma(z_i)$,
     $z_i = u_i^\top x/\sqrt d$, move alike, by $O(1/\sqrt m)$ each: $\frac{1}{\sqrt m}\sum_i \delta v_i\,\sigma'(z_i)\,
     \delta z_i$ has $m$ terms of one sign. Gradient descent does not go there. It moves
-    $\delta z_i \propto v_i/\sqrt m$ and $\delta v_i \propto \sigma/\sqrt m$, which makes every term of second order odd
-    in the random $v_i$: the sum has $\sqrt m$ of its $m$ terms left, and
+    $\delta z_i \propto v_i/\sqrt m$ and $\delta v_i \propto \sigma/\sqrt m$, so every term of second order is odd in
+    the random $v_i$. The sum keeps $\sqrt m$ of its $m$ terms, and
     $f_{\mathrm{quad}} - f_{\mathrm{lin}} = O(1/m)$. At third order $\frac{1}{2\sqrt m}\sum_i\delta v_i\,\sigma''\,
-    \delta z_i^2$ is even in $v_i$ and adds up, to $1/m$ as well. So for a smooth activation all three models differ by
-    $1/m$, and the quadratic model is closer than the linear one by a factor only, not by a power of the width. Where
-    all neurons move alike it is closer by $1/m$ ($\sigma''$ odd).
+    \delta z_i^2$ is even in $v_i$ and adds up, to $1/m$ as well. For a smooth activation all three models therefore
+    differ by $1/m$: the quadratic model is closer than the linear one by a factor, not by a power of the width. Where
+    all neurons move alike the quadratic model is closer by $1/m$ ($\sigma''$ odd).
 
-    For ReLU $f - f_{\mathrm{quad}}$ is all in the gates: of the $m$ neurons about $\sqrt m$ are so near their border
-    that they cross it, and each then makes an error $\frac{v_i}{\sqrt m}|z_i + \delta z_i|$ of order $1/m$. If their
-    signs are random that is $m^{-3/4}$. On a training input they are not: the input pulls only on neurons that are on,
-    so that those with one sign of $v_i$ are pushed over the border and their errors add up to $1/\sqrt m$. There the
-    rate of (3.4) is attained by gradient descent too, and the quadratic model is no closer to the network than the
-    linear one.
+    For ReLU $f - f_{\mathrm{quad}}$ comes from the gates alone. About $\sqrt m$ of the $m$ neurons are so near their
+    border that they cross it. Each then makes an error $\frac{v_i}{\sqrt m}|z_i + \delta z_i|$ of order $1/m$. With
+    random signs these errors add up to $m^{-3/4}$. On a training input the signs are not random: the input pulls only
+    on neurons that are on. It pushes neurons with one sign of $v_i$ over the border, and their errors add up to
+    $1/\sqrt m$. There gradient descent attains the rate of (3.4) too, and the quadratic model is no closer to the
+    network than the linear one.
     """
     widths, copies = config.widths, 6 * len(ACTIVATIONS) * len(config.widths) * config.draws
     wide.refuse_oversized("thesis/eq-3.4", lambda m: nets.mlp([m]), config.dim, widths, copies=copies, itemsize=8)
     random = np.random.default_rng(config.seed)  # on the host: nothing is compiled for it
     inputs = random.normal(size=(2 * config.samples, config.dim))
-    # Orthogonal ones do not pull on each other's neurons, which would hide the sign of the errors in narrow networks.
+    # The first half is orthogonal: such inputs do not pull on each other's neurons. In narrow networks this pull would
+    # hide the sign of the errors.
     inputs[: config.samples] = np.linalg.qr(inputs[: config.samples].T)[0].T
     inputs *= config.size * np.sqrt(config.dim) / np.linalg.norm(inputs, axis=1, keepdims=True)
     y, shape = random.choice([-1.0, 1.0], config.samples), (len(widths), config.draws, max(widths))
     u, v = random.normal(size=(*shape, config.dim)), random.choice([-1.0, 1.0], shape)  # the same for both activations
-    found = [
-        _followed(name, u[number, :, :width], v[number, :, :width], inputs, y, config)
-        for name, (number, width) in product(ACTIVATIONS, enumerate(widths))
-    ]
+    cases = product(ACTIVATIONS, enumerate(widths))
+    found = [_followed(name, u[i, :, :width], v[i, :, :width], inputs, y, config) for name, (i, width) in cases]
     return unfold(xr.concat(found, "row"), "row", activation=ACTIVATIONS, width=widths)
 
 
@@ -144,37 +136,33 @@ def _grouped(values: xr.DataArray) -> xr.DataArray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    found = {
-        (a, w, p): exponent(_grouped(data.apart.sel(activation=a, way=w, pair=p)))
-        for a, w, p in product(ACTIVATIONS, WAYS, PAIRS)
-    }
-    near = wide.next_order(config.widths, 0.25)
+    cases = (dict(zip(("activation", "way", "pair"), at, strict=True)) for at in product(ACTIVATIONS, WAYS, PAIRS))
+    found = {tuple(at.values()): exponent(_grouped(data.apart.sel(at))) for at in cases}
+    near, ball = (wide.next_order(config.widths, power) for power in (0.25, 0.5))
     for (activation, way), powers in EXPONENTS.items():
-        for pair, power in zip(PAIRS, powers, strict=True):
+        for (pair, name), power in zip(PAIRS.items(), powers, strict=True):
             if power is not None:
-                name = f"{activation}, {WAYS[way]}: exponent of {pair} in the width"
-                yield claim(name, name).equal(power, found[activation, way, pair], near)
+                name = f"{activation}, {WAYS[way]}: exponent of {name} in the width"
+                key = f"{activation}-{way}-{pair.replace(' - ', '-')}"
+                yield claim(key, name).equal(power, found[activation, way, pair], near)
     largest = max(found, key=lambda at: found[at])
-    name = "largest exponent of all: the rate of (3.4), which is attained"
-    yield claim(name, name).equal(-0.5, found[largest], near, note=", ".join(largest))
-    for activation in ACTIVATIONS:
-        yield claim(
-            f"{activation}-exponent-distance-start",
-            f"{activation}: exponent of the distance from the start in the width",
-        ).zero(
-            exponent(data.distance.sel(activation=activation)),
-            wide.next_order(config.widths, 0.5),
-            note="a ball of fixed radius; outputs that move by one need a move of order one",
-        )
-    yield claim("rise-loss-five", "largest rise of the loss in five steps").at_most(
-        0.0, data.rise.max(), "half of the critical step size is below it; squares of rounding errors", slack=1e-28
+    yield claim("largest", "largest exponent of all: the rate of (3.4), which is attained").equal(
+        -0.5, found[largest], near, note=", ".join(largest)
     )
+    note = "the ball has a fixed radius: outputs that move by one need a move of order one"
+    for activation in ACTIVATIONS:
+        name = f"{activation}: exponent of the distance from the start in the width"
+        power = exponent(data.distance.sel(activation=activation))
+        yield claim(f"{activation}-distance", name).zero(power, ball, note=note)
+    why = "the step size is below the critical one; squares of rounding errors"
+    yield claim("rise", "largest rise of the loss in five steps").at_most(0.0, data.rise.max(), why, slack=1e-28)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels = sheet.panels(figure, (11, 8.4), 2, 2, sharex=True)
     titles = {"training": "gradient descent, training inputs", "together": "all neurons move alike"}
+    legend = {"fontsize": 8, "title": "exponent in the width", "title_fontsize": 8, "loc": "lower left"}
     for axes, (activation, (way, title)) in zip(panels.flat, product(ACTIVATIONS, titles.items()), strict=True):
         shown = [(way, pair, name) for pair, name in PAIRS.items()]
         if (activation, way) == ("relu", "training"):
@@ -183,8 +171,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             values = data.apart.sel(activation=activation, way=where, pair=pair)
             wide.plot_law(axes, _grouped(values), "osDv"[i], name, color=f"C{i}")
         wide.mark_widths(axes, data.width)
-        axes.set(title=f"{activation}: {title}")
-        axes.legend(fontsize=8, title="exponent in the width", title_fontsize=8, loc="lower left")
+        sheet.label(axes, f"{activation}: {title}", legend=legend)
     for axes in panels[0]:
         axes.set_xlabel("")
     for axes in panels[:, 0]:

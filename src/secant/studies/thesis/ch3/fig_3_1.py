@@ -17,7 +17,7 @@ from secant.theory.catapult import scaling as cs
 from secant.theory.regression.quadratic_model import TwoLayer
 
 DEAD, UNKNOWN = 3, 4
-"""Codes of two more regimes: every neuron of the network has switched off, and a loss that has not come back yet."""
+"""Codes of two more regimes: every neuron has switched off, and the loss has not come back yet."""
 
 PANELS: dict[str, tuple[Kind, str, str]] = {
     "linear": ("linear", "linear", "Linear model"),
@@ -48,12 +48,12 @@ def run(config: Config) -> xr.Dataset:
     rises, then converges. On one sample $\eta_{\mathrm{crit}} = 2/\lambda_0$, and for the quadratic model $\eta_{\max}$
     is known exactly, $4/\lambda_0$ up to $O(1/m)$.
 
-    On one sample a network does not diverge: a large step switches all of its neurons off. On an input and its opposite
-    no neuron can be off for both, and the network has the three regimes of the figure.
+    On one sample a network does not diverge: a large step switches all neurons off. On an input and its opposite no
+    neuron can be off for both, and the network has the three regimes of the figure.
     """
     sample = one_sample(jax.random.key(config.seed), config.width, config.dim)
     ratios, single = np.linspace(0.1, config.largest, config.points), 2 / float(sample.curvature)
-    # Inner weights move along the input alone, and what they are across it does not matter: one input will do.
+    # Inner weights move along the input alone, and their other components do not matter: one input entry is enough.
     along = np.asarray(sample.params.u) @ np.asarray(sample.x) / np.sqrt(config.dim)
     params, pair = TwoLayer(jnp.asarray(along[:, None]), sample.params.v), jnp.asarray([[1.0], [-1.0]])
     double = 2 / np.linalg.eigvalsh(np.asarray(tangent_kernel("network", params, pair, params)))[-1]
@@ -64,25 +64,21 @@ def run(config: Config) -> xr.Dataset:
     losses, ends = map(np.stack, zip(*found, strict=True))
     regime = np.array(jit(partial(cs.classify_run, rise=1 + 1e-9), quick=True)(losses))
     regime[(regime == cs.DIVERGENT) & (ends != Outcome.DIVERGED)] = UNKNOWN
-    # A network all of whose neurons are off has output 0 and stays there.
+    # When all neurons are off, a network has output 0 and keeps it.
     dead = np.abs(losses[:, :, -1] - config.target**2 / 2) < 1e-9
     regime[dead & (np.array(list(PANELS)) == "network")[:, None]] = DEAD
     border = jit(ct.max_step, quick=True)(sample.output, sample.curvature, config.width, config.target) / single
     edge = cs.rising_edge(sample.output, sample.curvature, config.width, config.target, config.steps)
-    return xr.Dataset(
-        {
-            "loss": (("model", "ratio", "step"), losses, {"long_name": "training loss"}),
-            "regime": (("model", "ratio"), regime),
-            "border": float(border),
-            "edge": edge,
-        },
-        coords={"model": list(PANELS), "ratio": ratios, "step": np.arange(config.steps + 1)},
-    )
+    data = {
+        "loss": (("model", "ratio", "step"), losses, {"long_name": "training loss"}),
+        "regime": (("model", "ratio"), regime),
+        "border": float(border),
+        "edge": edge,
+    }
+    return xr.Dataset(data, {"model": list(PANELS), "ratio": ratios, "step": np.arange(config.steps + 1)})
 
 
-def _sweep(
-    kind: Kind, params: TwoLayer, x: jax.Array, config: Config, lrs: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _sweep(kind: Kind, params: TwoLayer, x: jax.Array, config: Config, lrs: np.ndarray) -> tuple[np.ndarray, ...]:
     """Losses along the runs with some step sizes, and how they end."""
     outputs, y = model(kind, params, x), jnp.full(x.shape[:-1], config.target)
 
@@ -104,56 +100,41 @@ def _sweep(
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     spacing = float(data.ratio[1] - data.ratio[0])
-    grid = Tolerance(spacing, why="spacing of the step sizes")
     # In units of the critical step the theorems keep half of log m / sqrt m away from the borders.
     margin = float(np.log(config.width) / np.sqrt(config.width)) / 2
-    blur = Tolerance(spacing + margin, why="spacing of the step sizes, and log m / sqrt m in eta lambda")
+    grid = Tolerance(spacing, why="spacing of the step sizes")
+    blur = Tolerance(spacing + margin, why=r"spacing of the step sizes, and $\log m/\sqrt m$ in $\eta\lambda$")
     regime = {panel: data.regime.sel(model=panel) for panel in PANELS}
-    for panel, predicted, near in (
-        ("linear", 1.0, grid),
-        ("quadratic", data.edge, grid),
-        ("network", 1.0, blur),
-        ("pair", 1.0, blur),
-    ):
+    starts = {"linear": (1.0, grid), "quadratic": (data.edge, grid), "network": (1.0, blur), "pair": (1.0, blur)}
+    for panel, (predicted, near) in starts.items():
+        first = data.ratio.where(regime[panel] != cs.MONOTONE).min()
         name = f"{PANELS[panel][1]}: smallest step over the critical one that is not monotone"
-        yield claim(name, name).equal(predicted, data.ratio.where(regime[panel] != cs.MONOTONE).min(), near)
+        yield claim(f"{panel}-edge", name).equal(predicted, first, near)
     for panel, predicted in (("linear", 1.0), ("quadratic", data.border)):
-        name, known = f"{panel}: largest convergent step over the critical one", (cs.MONOTONE, cs.CATAPULT)
-        yield claim(name, name).equal(predicted, data.ratio.where(regime[panel].isin(known)).max(), grid)
-    catapults = (data.regime == cs.CATAPULT).sum("ratio")
-    yield claim("linear-step-sizes", "linear: step sizes with a catapult").zero(
-        catapults.sel(model="linear"), 0, "a linear model cannot"
-    )
+        last = data.ratio.where(regime[panel].isin((cs.MONOTONE, cs.CATAPULT))).max()
+        name = f"{panel}: largest convergent step over the critical one"
+        yield claim(f"{panel}-border", name).equal(predicted, last, grid)
+    catapults = data.regime == cs.CATAPULT
+    none = catapults.sel(model="linear").sum()
+    yield claim("linear-catapults", "linear: step sizes with a catapult").zero(none, 0, "a linear model cannot")
     middle = (data.ratio >= 1 + margin) & (data.ratio <= 1.5)
+    none = r"no step size lies between 1 and 1.5, $\log m/\sqrt m$ from the edge"
+    why = r"the first half of the quadratic model's range, $\log m/\sqrt m$ from the edge"
     for panel in ("network", "pair"):
-        both = (regime[panel] == cs.CATAPULT) & middle
-        yield claim(
-            f"{PANELS[panel][1]}-share-step-sizes",
-            f"{PANELS[panel][1]}: share of the step sizes up to 1.5 critical ones that catapult",
-            given=middle,
-            otherwise="no step size lies between 1 and 1.5, log m / sqrt m from the edge",
-        ).equal(
-            1.0,
-            both.sum() / middle.sum(),
-            0,
-            "the first half of the quadratic model's range, log m / sqrt m from the edge",
-        )
+        name = f"{PANELS[panel][1]}: share of the step sizes up to 1.5 critical ones that catapult"
+        share = (catapults.sel(model=panel) & middle).sum() / middle.sum()
+        yield claim(f"{panel}-catapults", name, given=middle, otherwise=none).equal(1.0, share, 0, why)
     order = [int(code) for code in regime["pair"].values if code != UNKNOWN]
-    sorted_so = order == sorted(order)
-    yield claim(
-        "network-two-opposed", "network on two opposed samples: number of regimes, in the figure's order"
-    ).equal(
-        3.0,
-        len(set(order)) if sorted_so else 0,
-        0,
-        "monotone, catapult, divergent",
-        note="" if sorted_so else "they come in another order",
+    seen, note = (len(set(order)), "") if order == sorted(order) else (0, "they come in another order")
+    regimes = claim("pair-regimes", "network on two opposed samples: number of regimes, in the figure's order")
+    yield regimes.equal(3.0, seen, 0, "monotone, catapult, divergent", note=note)
+    why = "on one sample a large step switches neurons off; with none left the output stays 0"
+    note, diverged = (
+        "the figure shows divergence for networks too: that takes two samples",
+        regime["network"] == cs.DIVERGENT,
     )
-    yield claim("network-step-sizes", "network: step sizes at which it diverges").zero(
-        (regime["network"] == cs.DIVERGENT).sum(),
-        0,
-        "on one sample a large step switches neurons off; with none left the output stays 0",
-        note="the figure shows divergence for networks too: that takes two samples",
+    yield claim("network-divergence", "network: step sizes at which it diverges").zero(
+        diverged.sum(), 0, why, note=note
     )
 
 

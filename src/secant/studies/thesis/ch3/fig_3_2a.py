@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import jax
@@ -24,7 +25,7 @@ MODELS: dict[Kind, tuple[str, str, str]] = {
     "quadratic": ("quadratic model", "o", "C0"),
     "network": ("ReLU network", "s", "C1"),
 }
-"""What the figure calls them, their marks and colours."""
+"""Names, marks and colours in the figure."""
 
 
 class Config(Seeded):
@@ -50,18 +51,18 @@ def run(config: Config) -> xr.Dataset:
     on the width, and the tangent kernel hardly moves. With super-critical step sizes the loss rises, the
     kernel falls, and the path leaves every such ball: the distance from the start grows like $\sqrt m$.
 
-    How far is known at infinite width. The weights of the quadratic model end
-    $1 - \sqrt{\lambda_\infty/\lambda_0}$ times $\sqrt{m\lambda_0}$ away, where $\lambda_\infty$ depends on the width by
-    the phase of the start alone; those of the network as far as its limit for Gaussian neurons. Below the critical step
-    the kernel of the quadratic model moves by $O(1/m)$, that of the network by $O(1/\sqrt m)$: neurons that the
-    largest move $|\sum a|$ of $u_i^\top x/\|x\|$ carries over zero switch off, a share of
-    $|\sum a|/(2\sqrt{2\pi})$.
+    At infinite width the distance is known. The weights of the quadratic model end
+    $1 - \sqrt{\lambda_\infty/\lambda_0}$ times $\sqrt{m\lambda_0}$ away, where $\lambda_\infty$ depends on the width
+    only through the phase of the start. The weights of the network end at its limit for Gaussian neurons. Below the
+    critical step the kernel of the quadratic model moves by $O(1/m)$ and the kernel of the network by
+    $O(1/\sqrt m)$. The largest move $|\sum a|$ of $u_i^\top x/\|x\|$ carries some neurons over zero and switches
+    them off, a share of $|\sum a|/(2\sqrt{2\pi})$.
     """
     widest, ratios = max(config.widths), np.array([config.below, config.above])
     keys = jax.random.split(jax.random.key(config.seed), (len(config.widths), config.draws))
 
     # A narrow network is a wide one with dead neurons, on an input that makes up for the scale: one run for all. Inner
-    # weights move along the input alone, and what they are across it does not matter: one input will do.
+    # weights move along the input alone, and their other components do not matter: one input entry is enough.
     def padded(key: jax.Array, width: int) -> dict[str, Any]:
         sample = jax.tree.map(np.asarray, one_sample(key, width, config.dim))
         along = sample.params.u @ sample.x / np.sqrt(config.dim)
@@ -96,17 +97,12 @@ def _followed(kind: Kind, networks: dict[str, Any], ratios: np.ndarray, steps: i
     def system(network: dict[str, Any], ratio: jax.Array) -> Map:
         return descent(kind, network["params"], network["x"], network["y"], ratio / network["curvature"])
 
-    path = simulate(
-        system,
-        lambda network: network["params"],
-        steps,
-        over={"network": networks, "ratio": ratios},
-        probes={
-            "distance": lambda params, network: distance(params, network["params"]),
-            "loss": lambda params, network: (output(network)(params) - network["y"]) ** 2 / 2,
-        },
-        stop=Stop(),
-    )
+    probes = {
+        "distance": lambda params, network: distance(params, network["params"]),
+        "loss": lambda params, network: (output(network)(params) - network["y"]) ** 2 / 2,
+    }
+    over = {"network": networks, "ratio": ratios}
+    path = simulate(system, lambda network: network["params"], steps, over=over, probes=probes, stop=Stop())
     end = np.asarray(jax.jit(jax.vmap(jax.vmap(curvature, (None, 0))))(networks, path.state))
     ends = (("network", "ratio"), end * ratios / networks["curvature"][:, None])
     return path.dataset[["distance", "loss"]].assign(curvature=ends)
@@ -114,43 +110,31 @@ def _followed(kind: Kind, networks: dict[str, Any], ratios: np.ndarray, steps: i
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    far = data.distance.max("step").rename(seed="network")
-    for kind in MODELS:
-        for regime, power in (("below", 0.0), ("above", 0.5)):
-            distances = far.sel(model=kind, regime=regime)
-            yield claim(
-                f"{kind}-{regime}-critical-step-exponent",
-                f"{kind}, {regime} the critical step: exponent of the distance in the width",
-                given=len(config.widths) > 1,
-                otherwise="one width has no exponent",
-            ).equal(
-                power,
-                partial(exponent, distances),
-                1 / np.sqrt(min(config.widths)),
-                "the start and the curvature, 1/sqrt(m) and sqrt(2/m) at first",
-            )
+    far, why = data.distance.max("step").rename(seed="network"), r"start and curvature: $1/\sqrt m$ and $\sqrt{2/m}$"
+    judged = {"given": len(config.widths) > 1, "otherwise": "one width has no exponent"}
+    for kind, (regime, power) in product(MODELS, (("below", 0.0), ("above", 0.5))):
+        name = f"{kind}, {regime} the critical step: exponent of the distance in the width"
+        found = partial(exponent, far.sel(model=kind, regime=regime))
+        yield claim(f"{kind}-{regime}", name, **judged).equal(power, found, 1 / np.sqrt(min(config.widths)), why)
     wide, width, excess = data.isel(width=-1), config.widths[-1], config.above - 2
     end = wide.sel(regime="above").isel(step=-1)
-    # How far beyond the critical step, against the limit of infinite width.
+    why = r"the limit's range over the phases at which a peak is met, and $1/\sqrt m$"
+    moving = f"some runs still move after {config.steps} steps"
+    # The distance beyond the critical step, against the limit of infinite width.
     for kind, limit in (("quadratic", jit(wide_limit, quick=True)), ("network", jax.jit(wide_network_limit))):
         reached = np.asarray(limit(excess).distance)
         low, high = reached.min(), reached.max()
-        yield claim(
-            f"{kind}-final-distance-sqrt-{config.above:g}",
-            f"{kind}: final distance over sqrt(m lambda_0) at eta lambda_0 = {config.above:g}, largest width",
-            given=(end.loss.sel(model=kind) < 1e-6 * config.gap**2).all(),
-            otherwise=f"some runs have not come to rest within {config.steps} steps",
-        ).equal(
-            (high + low) / 2,
-            estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature)),
-            (high - low) / 2 + 1 / np.sqrt(width),
-            "its range over the phases at which a peak is met, and 1/sqrt(m)",
+        name = rf"{kind}, largest width, $\eta\lambda_0 = {config.above:g}$: final distance over $\sqrt{{m\lambda_0}}$"
+        found = estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature))
+        rests = (end.loss.sel(model=kind) < 1e-6 * config.gap**2).all()
+        yield claim(f"{kind}-distance", name, given=rests, otherwise=moving).equal(
+            (high + low) / 2, found, (high - low) / 2 + 1 / np.sqrt(width), why
         )
     yield from _kernels(wide, config)
 
 
 def _kernels(wide: xr.Dataset, config: Config) -> Findings:
-    """What becomes of the kernel below the critical step, against what is known of it to leading order."""
+    """The change of the kernel below the critical step, against its known leading order."""
     width, v = float(wide.width), config.below
     lr, target = v / wide.start_curvature.values, wide.start_output.values + config.gap
     change, delta = (wide.curvature - v).sel(regime="below"), min(v, 2 - v)
@@ -161,30 +145,21 @@ def _kernels(wide: xr.Dataset, config: Config) -> Findings:
         return a, cs.lazy_drift(a**2, v, a * bend), bounds[0]
 
     a, drift, bound = map(np.asarray, jit(leading, quick=True)(lr, target))
-    yield claim(
-        "quadratic-change-eta",
-        "quadratic: change of eta lambda below the critical step over its leading term, largest width",
-    ).equal(
-        1.0,
-        (change.sel(model="quadratic") / drift).mean(),
-        bound.max() / delta,
-        "relative; the next order is the bound on the drift over delta",
-        note=f"{float(np.abs(change.sel(model='quadratic')).max()):.2g} of {v:g}",
+    name = r"{}: change of $\eta\lambda$ below the critical step over its leading term, largest width"
+    one, other = (change.sel(model=kind) for kind in ("quadratic", "network"))
+    why = r"relative; the next order is the bound on the drift over $\delta$"
+    note = f"{float(np.abs(one).max()):.2g} of {v:g}"
+    yield claim("quadratic-kernel", name.format("quadratic")).equal(
+        1.0, (one / drift).mean(), bound.max() / delta, why, note=note
     )
     # The residual alternates above 1 and keeps its sign below: its partial sums reach a, or a / v, but not further.
     reach = np.abs(a) * max(1.0, 1 / v)
     share = reach / (2 * np.sqrt(2 * np.pi))
     lost, flips = -share * lr + drift, float(width * share.sum())
-    yield claim(
-        "network-change-eta",
-        "network: change of eta lambda below the critical step over its leading term, largest width",
-    ).equal(
-        1.0,
-        lab.Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)),
-        2 * reach.max(),
-        "the next order in the share of the neurons that switch off",
-        note=f"about {flips:.0f} neurons switch off in {config.draws} networks, a random number",
-    )
+    found = lab.Estimate(float(other.sum() / lost.sum()), 1 / np.sqrt(flips))
+    why = "the next order in the share of the neurons that switch off"
+    note = f"about {flips:.0f} neurons switch off in {config.draws} networks, a random number"
+    yield claim("network-kernel", name.format("network")).equal(1.0, found, 2 * reach.max(), why, note=note)
 
 
 @run.figure
@@ -196,17 +171,17 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             one, line = shown.sel(width=m, regime=regime), {"color": f"C{i}", "lw": width}
             first.semilogy(one.distance, label=label, **line)
             second.loglog(one.distance[1:], one.loss[1:] + 1e-12, ".-", ms=4, **line)
-    first.set(title="Distance from the start", xlabel="step", ylabel=r"$\|w - w_0\|$", ylim=(0.2, None))
+    legend, away = {"loc": "center right", "fontsize": 8}, r"$\|w - w_0\|$"
+    sheet.label(first, "Distance from the start", "step", away, legend, ylim=(0.2, None))
     note = {"ha": "right", "color": sheet.ink()}
     first.text(0.97, 0.03, "thin: below, thick: above", transform=first.transAxes, fontsize=8, **note)
-    first.legend(loc="center right", fontsize=8)
-    second.set(title="The path", xlabel=r"$\|w - w_0\|$", ylabel="loss", ylim=(1e-8, None))
+    sheet.label(second, "The path", away, "loss", ylim=(1e-8, None))
     far = data.distance.max("step").mean("seed")
     for kind, (name, mark, color) in MODELS.items():
         for regime, look in (("above", {"label": name}), ("below", {"mfc": "none"})):
             third.plot(data.width, far.sel(model=kind, regime=regime), f"{mark}-", ms=5, color=color, **look)
     reach = float(np.asarray(jit(wide_limit, quick=True)(config.above - 2).distance).mean())
     sheet.guide(third, data.width, reach * np.sqrt(data.width), rf"${reach:.2f}\,\sqrt{{m}}$", lw=1)
-    third.set(title="Largest distance", xlabel="width $m$", ylabel=r"$\max_t \|w - w_0\|$", xscale="log", yscale="log")
-    third.legend(fontsize=8, loc="upper left")
+    scales, legend = {"xscale": "log", "yscale": "log"}, {"fontsize": 8, "loc": "upper left"}
+    sheet.label(third, "Largest distance", "width $m$", r"$\max_t \|w - w_0\|$", legend, **scales)
     third.text(float(data.width[-1]), 1.5 * float(far.sel(regime="below").max()), "below", **note)

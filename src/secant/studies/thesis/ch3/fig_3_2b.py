@@ -15,9 +15,9 @@ def run(config: PanelConfig) -> xr.Dataset:
     almost the same. For super-critical ones $f$ and $f_{\mathrm{quad}}$ have a smaller test loss than for any
     sub-critical step, and $f_{\mathrm{lin}}$ diverges.
 
-    The data set of the figure is not said; here it is any of the panels of figure 3.4, by default its first, two digits
-    of MNIST, which are not said either. The smoke run is on the same two of 8 by 8 pixels. Each point is the best test
-    loss at any moment of training, full batch, squared loss, labels $\pm1$.
+    The thesis does not name the data set of the figure. Here it is any panel of figure 3.4, by default the first: two
+    digits of MNIST, which the thesis does not name either. The smoke run takes the same two digits at 8 by 8 pixels.
+    Each point is the best test loss at any moment of training, with full batch, squared loss and labels $\pm1$.
     """
     return sweep_steps(config)
 

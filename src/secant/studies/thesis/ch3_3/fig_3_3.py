@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Estimate, Figure, Findings, Seeded, claim, fits_memory, options, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claim, fits_memory, options, sheet, study
 from secant.studies.shared.two_layer.models import Kind, descent, model
 from secant.theory.catapult import scaling as cs
 from secant.theory.catapult import several_samples as sm
@@ -36,17 +36,18 @@ class Config(Seeded):
 
 @study("thesis/fig-3.3", section="3.3", title="Two thresholds, and whose loss they belong to")
 def run(config: Config) -> xr.Dataset:
-    r"""A quadratic model of width 5000 on 128 scalar points, $x \sim \mathcal N(\pm 2, 1)$ with label $\pm 1$.
-    Below the first threshold the kernel is nearly constant; between the two thresholds the loss catapults in
-    $p_1$ and only $\lambda_1$ falls; past both, both fall. The thresholds are given as
-    $2/\lambda_1(0) = 0.37$ and $2/\lambda_2(0) = 0.39$; those are the values of $n/\lambda_i(0)$, the
-    thresholds of the mean loss $\frac1n\sum_i r_i^2$. For the network itself (figure B.1) the picture is almost the
-    same.
+    r"""A quadratic model of width 5000 learns 128 scalar points, $x \sim \mathcal N(\pm 2, 1)$ with label $\pm 1$.
+    Below the first threshold the kernel is nearly constant. Between the two thresholds the loss catapults in $p_1$ and
+    only $\lambda_1$ falls. Past both thresholds both eigenvalues fall. The figure gives the thresholds as
+    $2/\lambda_1(0) = 0.37$ and $2/\lambda_2(0) = 0.39$. These are the values of $n/\lambda_i(0)$, the thresholds of
+    the mean loss $\frac1n\sum_i r_i^2$. For the network itself (figure B.1) the picture is almost the same.
 
-    The data is the first draw whose thresholds are as far apart as in the figure, by a factor of $0.39/0.37$. Of the
-    step sizes, which the figure does not say, one is $\varepsilon = \log m/\sqrt m$ below the first threshold in
-    $\eta\lambda_1$, as in theorem B.3.1, one in the middle between the two, one in the middle between the second and
-    the exact border, and two at 2 per cent from that border.
+    The data is the first draw whose thresholds are as far apart as in the figure, by a factor of $0.39/0.37$. The
+    figure does not give its step sizes. Here they are:
+
+    - one is $\varepsilon = \log m/\sqrt m$ below the first threshold in $\eta\lambda_1$, as in theorem B.3.1;
+    - one is in the middle between the two thresholds, and one between the second threshold and the exact border;
+    - two are 2 per cent below and above that border.
     """
     key_data, key_net, key_draws = jax.random.split(jax.random.key(config.seed), 3)
     params = two_layer_init(key_net, config.width, 1)
@@ -54,43 +55,41 @@ def run(config: Config) -> xr.Dataset:
     inputs, n, margin = x[:, None], config.samples, np.log(config.width) / np.sqrt(config.width)
     (c1, c2), end = np.sort(critical), np.min(largest)
     lrs = np.array([(1 - margin / 2) * c1, (c1 + c2) / 2, (c2 + end) / 2, 0.98 * end, 1.02 * end])
-    found = []
-    for kind in MODELS:
+
+    def follow(kind: Kind) -> xr.Dataset:
         outputs = model(kind, params, inputs)
+
+        def loss(p: TwoLayer) -> jax.Array:
+            return jnp.mean((outputs(p) - y) ** 2)
+
+        def eigenvalues(p: TwoLayer) -> jax.Array:
+            # For scalar inputs the network's kernel has the same form, with its current gates.
+            return _eigenvalues(p, params.u if kind == "quadratic" else p.u, split.squares)
+
+        along = Probe(lambda p: split.units @ (outputs(p) - y), dims=("direction",))
         runs = simulate(
-            lambda lr, kind=kind: descent(kind, params, inputs, y, lr, scale=1 / n),
+            lambda lr: descent(kind, params, inputs, y, lr, scale=1 / n),
             params,
             config.steps,
             over={"lr": lrs},
-            probes={
-                "loss": lambda p, outputs=outputs: jnp.mean((outputs(p) - y) ** 2),
-                "along": Probe(lambda p, outputs=outputs: split.units @ (outputs(p) - y), dims=("direction",)),
-                # for scalar inputs the network's kernel has the same form, with its current gates
-                "eigenvalue": Probe(
-                    lambda p, kind=kind: _eigenvalues(p, params.u if kind == "quadratic" else p.u, split.squares),
-                    dims=("direction",),
-                ),
-            },
-            stop=Stop(diverged=lambda p, outputs=outputs: jnp.mean((outputs(p) - y) ** 2) > 1e12),
+            probes={"loss": loss, "along": along, "eigenvalue": Probe(eigenvalues, dims=("direction",))},
+            stop=Stop(diverged=lambda p: loss(p) > 1e12),
         )
-        found.append(runs.dataset[["loss", "along", "eigenvalue", "outcome"]])
-    # each direction by itself, by the exact map
+        return runs.dataset[["loss", "along", "eigenvalue", "outcome"]]
+
+    # The exact map follows each direction by itself.
     reduced = jax.jit(jax.vmap(lambda lr: sm.reduce_directions(residual, kernel, x, y, lr, config.width)))
     pairs, b = reduced(sm.half_sum_lr(lrs, n, "mean"))
     exact = jax.jit(partial(cs.catapult_outcome, steps=config.steps))(*pairs, b).curvature
-    # n / lambda_1 of random data sets and a wide network: lambda_i = |p_i|^2
+    # n / lambda_1 of random data sets and a wide network, where lambda_i = |p_i|^2.
     first = jax.jit(jax.vmap(lambda key: n / jnp.max(sm.directions(_points(key, n)[0]).squares)))
-    dims = ("lr", "direction")
-    data = xr.concat(found, "model", join="outer").assign(
-        exact=(dims, np.asarray(exact)),
-        square=(dims, np.asarray(pairs.a**2)),
-        bend=(dims, np.abs(b)),
-        threshold=(dims[1], np.asarray(critical)),
-        half_sum=(dims[1], np.asarray(2 / eigenvalues)),
-        border=(dims[1], np.asarray(largest)),
-        spread=("draw", np.asarray(first(jax.random.split(key_draws, config.draws)))),
-    )
-    # the first direction is the one with the larger eigenvalue
+    by_run = {"exact": np.asarray(exact), "square": np.asarray(pairs.a**2), "bend": np.abs(b)}
+    by_direction = {"threshold": critical, "half_sum": 2 / eigenvalues, "border": largest}
+    data = xr.concat([follow(kind) for kind in MODELS], "model", join="outer")
+    data = data.assign({name: (("lr", "direction"), value) for name, value in by_run.items()})
+    data = data.assign({name: ("direction", np.asarray(value)) for name, value in by_direction.items()})
+    data = data.assign(spread=("draw", np.asarray(first(jax.random.split(key_draws, config.draws)))))
+    # The first direction has the larger eigenvalue.
     data = data.isel(direction=np.argsort(-np.asarray(eigenvalues)))
     return data.assign_coords(model=list(MODELS), name=("lr", list(NAMES)), direction=[1, 2])
 
@@ -114,7 +113,7 @@ def _start(key: jax.Array, params: TwoLayer, samples: int) -> tuple[Any, ...]:
         found = draw(number, params)
         if PRINTED[1] / PRINTED[0] <= np.max(found[3]) / np.min(found[3]) <= 1.5:
             return found
-    raise ValueError(f"samples: no draw of {samples} points has two thresholds that are close. Give more.")
+    raise ValueError(f"samples: no draw of {samples} points has two close thresholds. Use more samples.")
 
 
 def _points(key: jax.Array, samples: int) -> tuple[jax.Array, jax.Array]:
@@ -133,61 +132,51 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     v = 2 * data.lr / data.threshold * ratio  # eta lambda at the end, for the half sum
     settled = data.outcome.sel(model="quadratic") != Outcome.DIVERGED
     gap = np.abs(v.sel(model="quadratic") - data.exact).isel(lr=[0, 1, 2])
-    yield claim(
-        "quadratic-final-eigenvalues",
-        "quadratic: final eigenvalues times the step size against the exact map of each direction, largest difference",
-    ).zero(gap.max(), 1e-6, "rounding, which a catapult amplifies; near the border it is chaotic")
+    name = r"quadratic: largest difference of the final $\eta\lambda_i$ from the exact map of each direction"
+    why = "rounding, which a catapult amplifies; near the border it is chaotic"
+    yield claim("exact-map", name).zero(gap.max(), 1e-6, why)
     # The drift that theorem B.3.1 allows at its own distance from the edge, as a share of eta lambda.
     m, margin = config.width, np.log(config.width) / np.sqrt(config.width)
     start, pull = data.square * m, data.bend * np.sqrt(m)
     lazy = 8 * (start + pull * np.sqrt(start)) / (m * margin) * data.threshold / (2 * data.lr)
-    nearly = (
-        "the drift that theorem B.3.1 allows log m / sqrt m from the edge",
-        "that drift, and neurons that are carried over zero by the largest move of their inputs",
+    drift, flips = (
+        r"the drift that theorem B.3.1 allows $\log m/\sqrt m$ from the edge",
+        "neurons that switch on or off",
     )
-    for kind, why in zip(MODELS, nearly, strict=True):
+    for kind, why in zip(MODELS, (drift, f"{drift}, and {flips}"), strict=True):
         own, end = ratio.sel(model=kind), v.sel(model=kind)
-        # A step moves the inner weights by a v: of those, Gaussian, a share of up to a / sqrt(2 pi) changes its sign.
+        # A step moves the inner weights by a v. They are Gaussian: up to a / sqrt(2 pi) of them change their sign.
         size = np.abs(data.along.sel(model=kind))
         moves = np.sqrt(data.square) * size.max("step") / size.isel(step=0)
         moved = (kind == "network") * moves.max("direction") / np.sqrt(2 * np.pi)
-        furthest, between = own[0, int(np.argmax(np.abs(own[0].values - 1)))], f"{kind}, between the thresholds"
+        furthest = own[0, int(np.argmax(np.abs(own[0].values - 1)))]
         name = f"{kind}, sub-critical: final over initial eigenvalue, furthest from one"
-        yield claim(name, name).equal(1.0, furthest, lazy[0].max() + moved[0], why)
-        name = f"{between}: second eigenvalue, final over initial"
-        yield claim(name, name).equal(1.0, own[1, 1], lazy[1, 1] + moved[1], why)
-        for name, value in (
-            (f"{between}: first eigenvalue at the end, times the step size", end[1, 0]),
-            (f"{kind}, past both: larger eigenvalue at the end, times the step size", end[2].max()),
+        yield claim(f"{kind}-below", name).equal(1.0, furthest, lazy[0].max() + moved[0], why)
+        name = f"{kind}, between the thresholds: second eigenvalue, final over initial"
+        yield claim(f"{kind}-second", name).equal(1.0, own[1, 1], lazy[1, 1] + moved[1], why)
+        for key, name, value in (
+            ("first", r"between the thresholds: $\eta\lambda_1$ at the end", end[1, 0]),
+            ("past", r"past both: larger $\eta\lambda_i$ at the end", end[2].max()),
         ):
-            yield claim(name, name).at_most(2.0, value, "a catapult ends below the edge; it began above")
-    yield claim(
-        "quadratic-runs-2", "quadratic: runs 2 per cent below and past the exact border that end as they should"
-    ).equal(2.0, float(settled[3]) + float(~settled[4]), 0, "the border is exact")
-    yield claim(
-        "printed-first-threshold", "the printed first threshold is a draw of n / lambda_1: the mean of all draws"
-    ).equal(
-        PRINTED[0],
-        Estimate(float(data.spread.mean()), float(data.spread.std(ddof=1)), config.draws - 1),
-        0,
-        "the spread of single draws",
-    )
+            ends = claim(f"{kind}-{key}", f"{kind}, {name}")
+            yield ends.at_most(2.0, value, "a catapult ends below the edge; it began above")
+    ends = float(settled[3]) + float(~settled[4])
+    name = "quadratic: runs 2 per cent below and past the exact border that end as they should"
+    yield claim("border", name).equal(2.0, ends, 0, "the border is exact")
+    mean = Estimate(float(data.spread.mean()), float(data.spread.std(ddof=1)), config.draws - 1)
+    name = r"the printed first threshold is a draw of $n/\lambda_1$: the mean of all draws"
+    yield claim("printed", name).equal(PRINTED[0], mean, 0, "the spread of single draws")
     # Where gradient descent on the mean loss begins to raise the loss along the first direction.
-    name = "first threshold: step size on the mean loss at which it begins to rise"
     along, (low, high) = np.abs(data.along.sel(model="quadratic", direction=1)), data.lr.values[:2]
+    threshold = claim("threshold", "first threshold: step size on the mean loss at which it begins to rise")
     rises = along.max("step") > along.isel(step=0) * (1 + 1e-9)
     if rises[0] or not rises[1]:
-        yield claim(name, name).undecided(data.threshold[0], "the first two step sizes do not bracket it")
+        yield threshold.undecided(data.threshold[0], "the first two step sizes do not bracket it")
         return
-    yield claim(name, name).erratum(
-        (r"2/\lambda_1(0)", data.half_sum[0]),
-        (r"n/\lambda_1(0)", data.threshold[0]),
-        (low + high) / 2,
-        (high - low) / 2,
-        "half the distance of a step where it falls from one where it rises",
-        note="The figure's numbers belong to the loss (1/n) sum r^2; for the half sum of section 3.2 they are 0.006.",
-        where="Figures 3.3 and B.1",
-    )
+    printed, right = (r"2/\lambda_1(0)", data.half_sum[0]), (r"n/\lambda_1(0)", data.threshold[0])
+    note = r"The printed numbers belong to the loss $\frac1n\sum r^2$; the half sum of section 3.2 has 0.006."
+    near = Tolerance((high - low) / 2, why="half the distance of a step where the loss falls from one where it rises")
+    yield threshold.erratum(printed, right, (low + high) / 2, near, note=note, where="Figures 3.3 and B.1")
 
 
 @run.figure
@@ -202,9 +191,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             row[0].semilogy(loss.sel(one), color=f"C{i}", label=rf"$\eta = {lr:.3f}$, {NAMES[i]}")
             for panel, direction in zip(row[1:], (1, 2), strict=True):
                 panel.plot(ratio.sel(one | {"direction": direction}), color=f"C{i}")
-        row[0].set(title=f"{title}: loss", ylabel=r"$\frac{1}{n}\sum_i r_i^2$", ylim=(0.05, 1e6))
-        row[1].set(title="first eigenvalue", ylabel=r"$\lambda_1(t)/\lambda_1(0)$", ylim=(0, 1.3))
-        row[2].set(title="second eigenvalue", ylabel=r"$\lambda_2(t)/\lambda_2(0)$", ylim=(0, 1.3))
+        sheet.label(row[0], f"{title}: loss", y=r"$\frac{1}{n}\sum_i r_i^2$", ylim=(0.05, 1e6))
+        for i, name in ((1, "first"), (2, "second")):
+            sheet.label(row[i], f"{name} eigenvalue", y=rf"$\lambda_{i}(t)/\lambda_{i}(0)$", ylim=(0, 1.3))
     for panel in rows[1]:
         panel.set_xlabel("step")
     rows[0][0].legend(fontsize=7, loc="upper right")

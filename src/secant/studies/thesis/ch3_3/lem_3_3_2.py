@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, options, sheet, study, unfold
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.tables import on_tables
 from secant.studies.shared.two_layer.starts import random_starts
@@ -21,12 +21,8 @@ class Config(Seeded):
     excesses: tuple[float, ...] = option(
         (0.3, 0.6, 1.0, 1.5), at_least=0.05, at_most=1.95, ascending=True, help="step size times curvature, minus 2"
     )
-    start: float = option(
-        1.0, at_least=1e-3, at_most=1e3, help="width times the rescaled squared residual at the start"
-    )
-    pull: float = option(
-        0.5, above=0, at_most=100, help="the constant C, step size times label times input norm over sqrt(d)"
-    )
+    start: float = option(1.0, at_least=1e-3, at_most=1e3, help="width times the first rescaled squared residual")
+    pull: float = option(0.5, above=0, at_most=100, help="C, step size times label times input norm over sqrt(d)")
     constant: float = option(0.02, at_least=1e-4, at_most=10, help="the lemma's constant C'_u")
     draws: int = options.draws(400, 2_000, 4_000, at_least=10, at_most=10**5)
 
@@ -55,7 +51,7 @@ def run(config: Config) -> xr.Dataset:
     ).dataset[["square", "curvature", "growth"]]
     bounds = on_tables(lemma, runs.excess, runs.width)
     large = on_tables(cs.increasing_phase_applies, runs.excess, runs.width, config.start, config.pull, config.constant)
-    # the scale of w(0), from real networks
+    # Real networks give the scale of w(0).
     small = (100, 1_000, 10_000)
     starts = random_starts(jax.random.key(config.seed), small, config.draws)
     table = xr.Dataset({name: ("start", starts[name]) for name in ("output", "curvature")})
@@ -63,13 +59,9 @@ def run(config: Config) -> xr.Dataset:
     output, curvature = table.output, table.curvature
     lr, width = 3 / curvature, curvature.small_width
     residual = on_tables(ct.rescale, output, curvature, lr, width, config.pull).a
-    return runs.assign(
-        level=bounds.square,
-        growth_floor=bounds.growth,
-        drift_ceiling=bounds.drift,
-        applies=large,
-        w0=np.abs(residual * on_tables(ct.rescaled_target, lr, width, config.pull)),
-    )
+    w0 = np.abs(residual * on_tables(ct.rescaled_target, lr, width, config.pull))
+    runs = runs.assign(level=bounds.square, growth_floor=bounds.growth, drift_ceiling=bounds.drift)
+    return runs.assign(applies=large, w0=w0)
 
 
 def _tightness(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
@@ -83,26 +75,19 @@ def _tightness(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 def check(data: xr.Dataset, config: Config) -> Findings:
     growth, drift = _tightness(data)
     note = f"the conditions hold at {int(data.applies.sum())} of {data.applies.size} widths and step sizes"
-    given: dict[str, Any] = {
-        "given": growth.notnull(),
-        "otherwise": "the lemma asks for larger widths than these: there is no step at which it promises anything",
-    }
-    yield claim("growth-u", "growth of u per step over its guaranteed floor, smallest", **given).at_least(
-        1.0, growth.min(), "a proven bound", note=note
-    )
-    yield claim("drift-v-guaranteed", "drift of v over its guaranteed ceiling, largest", **given).at_most(
-        1.0, drift.max(), "a proven bound", note=note
-    )
-    yield claim("scale-w-start", "scale of w at the start: exponent of the width").erratum(
-        (r"|w(0)| \le C\sqrt{C_u}\,m^{-3/2}", -1.5),
-        (r"|w(0)| \le C\sqrt{C_u}\,m^{-1}", -1.0),
-        exponent(data.w0.rename(small_width="width")),
-        0.02,
-        "the curvature varies by sqrt(2/m) at width 100, of which the square enters",
-        note="From |w| = C sqrt(u/m) and u(0) <= C_u/m; the main text has it right.",
-        where="appendix B.4 (and C_u C m^{-3/2} in B.3)",
-    )
-    # The two that follow are arithmetic of the proof, at constants of their own.
+    small = "the lemma needs larger widths: at these it promises nothing for any step"
+    given: dict[str, Any] = {"given": growth.notnull(), "otherwise": small}
+    least = claim("growth", "smallest growth of $u$ per step over its guaranteed floor", **given)
+    yield least.at_least(1.0, growth.min(), "a proven bound", note=note)
+    most = claim("drift", "largest drift of $v$ over its guaranteed ceiling", **given)
+    yield most.at_most(1.0, drift.max(), "a proven bound", note=note)
+    printed, right = (r"|w(0)| \le C\sqrt{C_u}\,m^{-3/2}", -1.5), (r"|w(0)| \le C\sqrt{C_u}\,m^{-1}", -1.0)
+    near = Tolerance(0.02, why=r"the curvature varies by $\sqrt{2/m}$ at width 100, and its square enters")
+    note = r"From $|w| = C\sqrt{u/m}$ and $u(0) \le C_u/m$; the main text has it right."
+    found, where = exponent(data.w0.rename(small_width="width")), "appendix B.4 (and C_u C m^{-3/2} in B.3)"
+    first = claim("first-w", "scale of $w$ at the start: exponent of the width")
+    yield first.erratum(printed, right, found, near, note=note, where=where)
+    # The next two claims are arithmetic of the proof, at constants of their own.
     start, excess, pull, constant = 100.0, 0.5, 0.5, 0.02
     ratio = 28 * constant + constant * excess + pull * np.sqrt(constant)
     widths = np.arange(2, 200_000)
@@ -113,34 +98,25 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for _ in range(80):
         middle = np.sqrt(lower * upper)
         lower, upper = (middle, upper) if middle / np.log(middle) < need else (lower, middle)
-    yield claim("smallest-width-first", "smallest width of the first condition (C_u = 100, delta = 1/2)").erratum(
-        (r"m \ge \frac{C_\kappa\,\delta}{C_u(C + 1)}", ratio * excess / (start * (pull + 1))),
-        (r"\frac{m}{\log m} \ge \frac{C_u(C + 1)}{C_\kappa\,\delta}", upper),
-        smallest,
-        1.0,
-        "whole widths",
-        note="The step uses C_u(1 + C)/m <= C_kappa delta/log m; the fraction is upside down, the logarithm is lost.",
-        where="Lemma 3.3.2, formal statement, appendix B.4",
-        by="derivation",
-    )
+    printed = r"m \ge \frac{C_\kappa\,\delta}{C_u(C + 1)}", ratio * excess / (start * (pull + 1))
+    right = r"\frac{m}{\log m} \ge \frac{C_u(C + 1)}{C_\kappa\,\delta}", upper
+    note = r"The step uses $C_u(1 + C)/m \le C_\kappa\delta/\log m$. The print inverts it and loses the logarithm."
+    least = claim("smallest-width", r"smallest width of the first condition ($C_u = 100$, $\delta = 1/2$)")
+    where = "Lemma 3.3.2, formal statement, appendix B.4"
+    yield least.erratum(printed, right, smallest, 1.0, "whole widths", note=note, where=where, by="derivation")
 
     def floor(taken: float) -> float:
         return (1 - taken) ** 2 * excess**2 + 2 * (1 - taken) * excess
 
+    def expansion(share: str) -> str:
+        return rf"(1 - \tfrac{{{share}}}{{\log m}})^2\delta^2 + 2(1 - \tfrac{{{share}}}{{\log m}})\delta"
+
     log = np.log(1e6)
-    yield claim("expansion-growth-floor", "expansion of the growth floor (m = 10^6, delta = 1/2)").erratum(
-        (
-            r"(1 - \tfrac{C_\kappa\delta}{\log m})^2\delta^2 + 2(1 - \tfrac{C_\kappa\delta}{\log m})\delta",
-            floor(ratio * excess / log),
-        ),
-        (r"(1 - \tfrac{C_\kappa}{\log m})^2\delta^2 + 2(1 - \tfrac{C_\kappa}{\log m})\delta", floor(ratio / log)),
-        (1 + excess - ratio * excess / log) ** 2 - 1,
-        1e-12,
-        "an identity",
-        note="The factor delta has already been taken out.",
-        where="appendix B.4",
-        by="derivation",
-    )
+    printed = expansion(r"C_\kappa\delta"), floor(ratio * excess / log)
+    right, found = (expansion(r"C_\kappa"), floor(ratio / log)), (1 + excess - ratio * excess / log) ** 2 - 1
+    near, note = Tolerance(1e-12, why="an identity"), r"The factor $\delta$ has already been taken out."
+    expanded = claim("floor", r"expansion of the growth floor ($m = 10^6$, $\delta = 1/2$)")
+    yield expanded.erratum(printed, right, found, near, note=note, where="appendix B.4", by="derivation")
 
 
 @run.figure
@@ -165,5 +141,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.mark(right, y=1, ls="-", lw=1)
     right.plot([], [], "o-", ms=4, color=sheet.ink(), label=r"$|v - v_0|$ over its ceiling")
     right.plot([], [], "s--", ms=3.5, color=sheet.ink(), label=r"$\kappa$ over its floor")
-    right.set(title="How tight the bounds are", xlabel="width $m$", ylabel="measured / guaranteed", ylim=(0, 1.35))
-    right.legend(ncols=2, fontsize=8, loc="center right", bbox_to_anchor=(1, 0.55))
+    legend = {"ncols": 2, "fontsize": 8, "loc": "center right", "bbox_to_anchor": (1, 0.55)}
+    title, y = "How tight the bounds are", "measured / guaranteed"
+    sheet.label(right, title, "width $m$", y, legend, ylim=(0, 1.35))

@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Options, claim, fits_memory, option, options, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, Tolerance, claim, fits_memory, option, options, scaled, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs
@@ -17,9 +17,7 @@ class Config(Options):
         (0.3, 1.0, 1.4, 1.8), at_least=0.05, at_most=1.95, ascending=True, help="step size times curvature, minus 2"
     )
     starts: int = scaled(smoke=12, laptop=48, at_least=2, at_most=10**6, help="starting residuals of either sign")
-    pull: float = option(
-        1.0, above=0, at_most=4, help="the constant C, step size times label times input norm over sqrt(d)"
-    )
+    pull: float = option(1.0, above=0, at_most=4, help="C, step size times label times input norm over sqrt(d)")
     steps: int = options.steps(2_000, at_least=10, at_most=10**7)
 
     def check(self) -> None:
@@ -30,9 +28,9 @@ class Config(Options):
 
 @study("thesis/lem-3.3.3", section="3.3.3", title="The fall: curvature drops until the loss is of order one")
 def run(config: Config) -> xr.Dataset:
-    r"""After the rise there is a time $T_2$ with $v(T_2) \le 3$ (for $\bar C$ in place of 3, any constant in
-    $(2, 4)$), from which $v$ keeps falling until $u = O(1/m)$: there is $T^\ast$ with $u(T^\ast) = O(1/m)$,
-    that is a loss of order one. The engine is that $v(t + 1) < v(t)$ whenever $v(t) < 4$ and
+    r"""After the rise there is a time $T_2$ with $v(T_2) \le 3$; any constant $\bar C$ in $(2, 4)$ can replace 3. From
+    $T_2$ on $v$ keeps falling until $u = O(1/m)$: there is $T^\ast$ with $u(T^\ast) = O(1/m)$, a loss of order one.
+    The proof rests on one implication: $v(t + 1) < v(t)$ whenever $v(t) < 4$ and
     $$u(t) > \frac{16\,C^2}{m\,(4 - v(t))^2} .$$
     """
     starts = np.geomspace(0.2, 2.0, config.starts) * (-1.0) ** np.arange(config.starts)
@@ -56,37 +54,29 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     ceiling, end, starts = float(cs.decrease_threshold(3.0, 1.0, config.pull)), v.isel(step=-1) < 2, below.isel(step=0)
     high = starts & ~((scaled_u.isel(step=-1) <= ceiling) & end)
     needed = 2 * float(cs.time_to_peak(config.excesses[0], config.widths[-1]))
-    yield claim(
-        "runs-below-separatrix",
-        "runs below the separatrix that do not end with m u at most 16 C^2 and eta lambda below 2",
-        given=config.steps >= needed and not (high & end).any(),
-        otherwise=f"{config.steps} steps are too few: {int((high & end).sum())} runs are still falling",
-    ).zero(
-        high.sum(),
-        0,
-        "every start below the separatrix converges; at v = 3 the threshold is 16 C^2",
-        note=f"of {int(starts.sum())} runs",
-    )
+    few = f"{config.steps} steps are too few: {int((high & end).sum())} runs are still falling"
+    enough = config.steps >= needed and not (high & end).any()
+    name = r"runs below the separatrix that do not end with $m\cdot u \le 16C^2$ and $\eta\lambda < 2$"
+    why = "every start below the separatrix converges; at $v = 3$ the threshold is $16C^2$"
+    converge = claim("converge", name, given=enough, otherwise=few)
+    yield converge.zero(high.sum(), 0, why, note=f"of {int(starts.sum())} runs")
     must_fall = (u > on_tables(cs.decrease_threshold, v, data.width, config.pull)) & (v < 4) & below
     rises = v.diff("step", label="lower") > 1e-14
-    yield claim("steps-u-above", "steps with u above the threshold on which the curvature rose").zero(
+    yield claim("implication", "steps with $u$ above the threshold on which the curvature rose").zero(
         (rises & must_fall).sum(), 0, "a proven implication"
     )
     after = ((v <= 3).cumsum("step") > 0) & below
-    yield claim("m-u-where", "m u where the curvature first rises after it fell below 3").at_most(
-        ceiling, scaled_u.where(rises & after).fillna(0).max(), "the threshold at v = 3 is 16 C^2, whatever the width"
+    yield claim("first-rise", r"$m\cdot u$ where the curvature first rises after falling below 3").at_most(
+        ceiling, scaled_u.where(rises & after).fillna(0).max(), "the threshold at $v = 3$ is $16C^2$ at every width"
     )
-    # the true threshold at C = 1, m = 100, v = 2, read off the map
-    yield claim("square-above-which", "square above which the curvature must fall (C = 1, m = 100, v = 2)").erratum(
-        (r"u > \frac{4C}{m(4 - v)^2}", 4 * 1.0 / (100 * 4)),
-        (r"u > \frac{16\,C^2}{m(4 - v)^2}", float(cs.decrease_threshold(2.0, 100.0, 1.0))),
-        data.square[data.change >= 0][-1],
-        0,
-        "spacing of the grid of squares",
-        relative=0.01,
-        note="From u(4 - v) > 4C sqrt(u/m) one gets the square of 4C; u = 0.02 with w < 0 gives v' = 2.0166 > v.",
-        where="Proposition B.5.2 (used again in B.5.3 and B.8)",
-    )
+    # The true threshold at C = 1, m = 100, v = 2, read off the map.
+    printed = r"u > \frac{4C}{m(4 - v)^2}", 4 * 1.0 / (100 * 4)
+    right = r"u > \frac{16\,C^2}{m(4 - v)^2}", float(cs.decrease_threshold(2.0, 100.0, 1.0))
+    near, found = Tolerance(0.0, 0.01, why="spacing of the grid of squares"), data.square[data.change >= 0][-1]
+    note = r"$u(4 - v) > 4C\sqrt{u/m}$ gives the square of $4C$; $u = 0.02$ with $w < 0$ gives $v' = 2.0166 > v$."
+    threshold = claim("threshold", "square above which the curvature must fall ($C = 1$, $m = 100$, $v = 2$)")
+    where = "Proposition B.5.2 (used again in B.5.3 and B.8)"
+    yield threshold.erratum(printed, right, found, near, note=note, where=where)
 
 
 @run.figure

@@ -8,23 +8,10 @@ import numpy as np
 import xarray as xr
 
 from secant import data as tasks
-from secant import losses, nets
+from secant import lab, losses, nets
 from secant.core.device import to_device
 from secant.expansion import expand
-from secant.lab import (
-    Figure,
-    Findings,
-    Seeded,
-    bootstrap,
-    claim,
-    fits_memory,
-    option,
-    options,
-    scaled,
-    sheet,
-    study,
-    unfold,
-)
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, scaled, sheet, study, unfold
 from secant.optim import Problem
 from secant.optim.largest_step import estimate_max_lr, find_max_lr
 
@@ -56,12 +43,14 @@ class Config(Seeded):
 
 @study("thesis/max-step-samples", section="3.3", title="The maximal step size beyond one sample", new=True)
 def run(config: Config) -> xr.Dataset:
-    r"""For one sample and frozen gates the maximal step size is known exactly. With several samples, other activations
-    and real networks, keep only the top direction of the tangent kernel and the second derivative as far as its
-    gradient feels it. What is left is a quadratic model of a few numbers, found with a dozen Hessian-vector
-    products, whose border of divergence is cheap to find. For one sample and any quadratic model that is the border;
-    for several it neglects how the directions act on each other, and for a network all higher derivatives. What is
-    claimed is use: for several samples it should be good to a tenth, and for networks to a quarter.
+    r"""For one sample and frozen gates the maximal step size is known exactly. For several samples, other activations
+    and real networks the estimate keeps the top direction of the tangent kernel, and the part of the second derivative
+    that the gradient along it feels. The rest is a quadratic model of a few numbers. A dozen Hessian-vector products
+    determine this model, and its border of divergence is cheap to find.
+
+    The estimate is exact for one sample and any quadratic model. For several samples it neglects how the directions
+    act on each other, and for a network it neglects all higher derivatives. The study claims that the estimate is
+    useful: good to a tenth for several samples, and to a quarter for networks.
     """
     found = []
     seeds = range(config.seed, config.seed + config.draws)
@@ -77,16 +66,11 @@ def run(config: Config) -> xr.Dataset:
         # A network and its quadratic model have the same derivatives at the start, and so the same estimate.
         guess = estimate_max_lr(problem, params, degree=config.degree)
         for f in (expand(net.apply, params, 2), net.apply):
-            border = find_max_lr(
-                Problem(f, x, problem.y, problem.loss),
-                params,
-                points=config.points,
-                rounds=config.rounds,
-                steps=config.steps,
-            )
+            model, search = Problem(f, x, problem.y, problem.loss), {"points": config.points, "rounds": config.rounds}
+            border = find_max_lr(model, params, steps=config.steps, **search)
             half = (border.divergent - border.stable) / 2 * border.curvature
             found.append((guess.lr * guess.curvature, border.rescaled, half))
-    # step sizes times the curvature: estimated, found by trial, and half the last bracket of the search
+    # Step sizes times the curvature: estimated, found by trial, and half the last bracket of the search.
     columns = zip(("estimate", "found", "bracket"), np.array(found).T, strict=True)
     table = xr.Dataset({name: ("case", column) for name, column in columns})
     return unfold(table, "case", activation=config.activations, samples=config.samples, seed=seeds, model=MODELS)
@@ -95,57 +79,46 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     off, four = np.abs(data.estimate / data.found - 1), np.abs(4 / data.found - 1)
-    median = lambda errors: bootstrap(lambda kept: errors.isel(seed=kept).median(), config.draws)[0]  # noqa: E731
+
+    def median(errors: xr.DataArray, over: xr.DataArray | None = None) -> lab.Estimate:
+        """A median over all cases, or a ratio of two medians, with its error from resampled seeds."""
+
+        def resampled(kept: np.ndarray) -> xr.DataArray:
+            middle = errors.isel(seed=kept).median()
+            return middle if over is None else middle / over.isel(seed=kept).median()
+
+        return lab.bootstrap(resampled, config.draws)[0]
+
     quadratic, bracket = off.sel(model="quadratic"), (data.bracket / data.found).sel(model="quadratic")
     one = quadratic.samples == 1
-    yield claim(
-        "one-sample-quadratic",
+    name, none = (
         "one sample, quadratic model: largest relative error of the estimate",
-        given=one,
-        otherwise="one sample is not among `samples`",
-    ).zero(
-        quadratic.where(one).max(),
-        0.005 + bracket.where(one).max(),
-        "half the last bracket; half a percent for the quadrature and for runs that take longer to leave",
+        "one sample is not among `samples`",
     )
-    many = quadratic.sel(samples=~one)
-    yield claim(
-        "several-samples-quadratic",
-        "several samples, quadratic models: median relative error",
-        given=many.size,
-        otherwise="there is only one sample",
-    ).at_most(
-        0.1,
-        lambda: median(many),
-        "the claim: good to a tenth",
-        note=f"largest {float(many.max()):.2f}" if many.size else "",
+    why = "half the last bracket; half a percent for the quadrature and for runs that take longer to leave"
+    yield claim("one-sample", name, given=one, otherwise=none).zero(
+        quadratic.where(one).max(), 0.005 + bracket.where(one).max(), why
+    )
+    many, single = quadratic.sel(samples=~one), "there is only one sample"
+    name, note = "several samples, quadratic models: median relative error", f"largest {many.values.max(initial=0):.2f}"
+    yield claim("several-samples", name, given=many.size, otherwise=single).at_most(
+        0.1, lambda: median(many), "the claim: good to a tenth", note=note
     )
     smooth = {"model": "quadratic", "activation": data.activation != "relu"}
     yield claim(
-        "quadratic-models-not",
-        "quadratic models that are not gated: median relative error of the estimate, over that of 4/lambda",
+        "smooth",
+        r"quadratic models without gates: median relative error of the estimate, over the error of $4/\lambda$",
         given=smooth["activation"],
         otherwise="all activations are gates",
-    ).at_most(
-        1.0,
-        lambda: bootstrap(
-            lambda kept: off.sel(smooth).isel(seed=kept).median() / four.sel(smooth).isel(seed=kept).median(),
-            config.draws,
-        )[0],
-        "the claim: the spread of the spectrum matters",
-    )
+    ).at_most(1.0, lambda: median(off.sel(smooth), four.sel(smooth)), "the claim: the spread of the spectrum matters")
     found = data.found.sel(model="network")
     networks, naive = (error.sel(model="network").where(np.isfinite(found)) for error in (off, four))
-    yield claim(
-        "networks-median-relative",
-        "networks: median relative error",
-        given=np.isfinite(found),
-        otherwise="no network diverged: their neurons died",
-    ).at_most(
+    dead = "no network diverged: their neurons died"
+    yield claim("networks", "networks: median relative error", given=np.isfinite(found), otherwise=dead).at_most(
         0.25,
-        median(networks),
+        lambda: median(networks),
         "the claim: good to a quarter; higher derivatives are left out",
-        note=f"largest {float(networks.max()):.2f}; that of 4/lambda is {float(naive.median()):.2f}; "
+        note=rf"largest {float(networks.max()):.2f}; $4/\lambda$ is off by {float(naive.median()):.2f}; "
         f"{int(np.isinf(found).sum())} networks did not diverge: their neurons died",
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, options, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.studies.shared.two_layer.models import descent, one_sample
 from secant.theory.catapult import one_sample as ct
@@ -64,42 +64,37 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     alive = (np.abs(data.output) < 1e4) & (data.step <= data.stopped_at).transpose("lr", "step")
-    for name, label in (("output", "output g"), ("curvature", "curvature")):
-        error = np.abs(data[name] - data[f"{name}_map"]) / (1 + np.abs(data[name]))
-        yield claim(
-            f"{label}-reduced-map-gradient", f"{label}: reduced map against gradient descent on the weights"
-        ).zero(error.where(alive).max(), 1e-9, "rounding, amplified by the growth of the loss during the catapult")
+    for key, name in (("output", "output $g$"), ("curvature", "curvature")):
+        error = (np.abs(data[key] - data[f"{key}_map"]) / (1 + np.abs(data[key]))).where(alive).max()
+        yield claim(key, f"{name}: reduced map against gradient descent on the weights").zero(
+            error, 1e-9, "rounding, amplified by the growth of the loss during the catapult"
+        )
     a, v = on_tables(ct.rescale, data.output, data.curvature, data.lr, config.width, config.target)
     b = on_tables(ct.rescaled_target, data.lr, config.width, config.target)
     both = alive & alive.shift(step=-1, fill_value=False)
     q, q_factor = on_tables(ct.separatrix, a, v, b), on_tables(ct.separatrix_factor, a, b)
-    for name, now, factor in (
-        ("separatrix coordinate q = v - 4 - w is multiplied by 1 + u + w", q, q_factor),
-        ("imbalance of the two layers is multiplied by 1 - u", data.imbalance, on_tables(ct.imbalance_factor, a)),
+    balance, balance_factor = data.imbalance, on_tables(ct.imbalance_factor, a)
+    for key, name, now, factor in (
+        ("separatrix", "separatrix coordinate $q = v - 4 - w$ is multiplied by $1 + u + w$", q, q_factor),
+        ("imbalance", "imbalance of the two layers is multiplied by $1 - u$", balance, balance_factor),
     ):
         after = now.shift(step=-1)
         error = np.abs((after - factor * now) / (1 + np.abs(after))).where(both)
-        yield claim(name, name).zero(error.max(), 1e-10, "rounding of the recorded weights")
+        yield claim(key, name).zero(error.max(), 1e-10, "rounding of the recorded weights")
     # The theorem's range of catapults begins log m / sqrt m beyond the edge and ends as far below the border.
     margin, ratios = np.log(config.width) / np.sqrt(config.width), np.asarray(config.eta_lambdas)
     inside = np.flatnonzero((ratios >= 2 + margin) & (ratios <= 4 - margin))
-    name = "loss past the critical step size: largest over first"
+    rise = claim("rise", "loss past the critical step size: largest over first")
     if not inside.size or config.steps < 20:
-        yield claim(name, name).undecided(
-            1.0, "no step size is within the range of catapults, or there are too few steps to see one"
-        )
+        yield rise.undecided(1.0, "no step size is in the range of catapults, or the steps are too few to see one")
         return
     loss, loss_map = ((g.isel(lr=inside[0]) - config.target) ** 2 for g in (data.output, data.output_map))
-    yield claim(name, name).erratum(
-        (r"\max_t \mathcal L(t) = \mathcal L(0)", 1.0),
-        (r"\max_t \mathcal L(t) > \mathcal L(0)", loss_map.max() / loss_map[0]),
-        loss.max() / loss[0],
-        0,
-        "the reduced map is exact; rounding only",
-        relative=1e-6,
-        note="The text says kernel and loss both fall monotonically there; the loss first grows exponentially.",
-        where="section 3.3, after equation (3.12)",
-    )
+    printed = r"\max_t \mathcal L(t) = \mathcal L(0)", 1.0
+    right = r"\max_t \mathcal L(t) > \mathcal L(0)", loss_map.max() / loss_map[0]
+    near = Tolerance(0.0, 1e-6, why="the reduced map is exact; rounding only")
+    note = "The text says that kernel and loss both fall monotonically there; the loss first grows exponentially."
+    where = "section 3.3, after equation (3.12)"
+    yield rise.erratum(printed, right, loss.max() / loss[0], near, note=note, where=where)
 
 
 @run.figure
@@ -114,10 +109,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.plot(one.step, one.lr * one.curvature, **look)
         sheet.guide(left, one.step, loss_map, lw=0.9)
         sheet.guide(right, one.step, one.lr * one.curvature_map, lw=0.9)
-    left.set(title="Loss", xlabel="step", ylabel=r"$\frac{1}{2}(g - y)^2$", ylim=(1e-12, 1e8), xlim=(-1, 60))
-    right.set(title="Curvature", xlabel="step", ylabel=r"$\eta\lambda$", ylim=(0, 6), xlim=(-1, 60))
     sheet.mark(right, y=(2, 4), lw=0.8, ls=":")
     for height, name in ((2, "edge"), (4, "separatrix")):
         right.text(59, height + 0.06, f"{name}, {height}", ha="right", color=sheet.ink())
     sheet.guide(left, [], [], "map of two numbers", lw=0.9)
-    left.legend(loc="upper right", fontsize=8)
+    limits, legend = {"xlim": (-1, 60), "ylim": (1e-12, 1e8)}, {"loc": "upper right", "fontsize": 8}
+    sheet.label(left, "Loss", "step", r"$\frac{1}{2}(g - y)^2$", legend, **limits)
+    sheet.label(right, "Curvature", "step", r"$\eta\lambda$", xlim=(-1, 60), ylim=(0, 6))

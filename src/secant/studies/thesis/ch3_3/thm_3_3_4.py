@@ -18,9 +18,7 @@ REST = 1e-9
 
 class Config(Seeded):
     b: float = option(0.3, at_least=0.05, at_most=0.9, help="rescaled label, sqrt(|x|^2/(md)) eta y")
-    grid: int = scaled(
-        smoke=121, laptop=401, paper=801, at_least=11, at_most=10_000, help="points per side of the basin picture"
-    )
+    grid: int = scaled(smoke=121, laptop=401, paper=801, at_least=11, at_most=10_000, help="points a side of the basin")
     searches: int = scaled(smoke=2_000, laptop=20_000, at_least=1_000, at_most=10**7, help="Newton searches")
     steps: int = options.steps(400, at_least=100, at_most=10**6)
 
@@ -33,9 +31,9 @@ def run(config: Config) -> xr.Dataset:
     with multipliers $(1 \pm |b|)^2$, $(\pm 2, 4 \pm 2b)$ with $9$ and $5 \pm 2b$, and the orbits of period
     two, all on the separatrix $v = 4 + ab$.
 
-    Starts on the rim $v = 2|a + b|$ are left out, and those on the line $a = 0$ itself: the rim maps to itself and
-    holds the stable direction of the saddle $(-b, 0)$, so that rounding decides there; the line is at rest from the
-    first.
+    The study leaves out starts on the rim $v = 2|a + b|$: the rim maps to itself and holds the stable direction of the
+    saddle $(-b, 0)$, so rounding decides there. It also leaves out starts on the line $a = 0$, which are at rest from
+    the first.
     """
     basin = simulate(
         ct.reduced_catapult(config.b),
@@ -65,95 +63,68 @@ def _points(config: Config, period: int) -> np.ndarray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    b = config.b
-    yield claim("growth-along-line", "growth along the line of minima is |1 - v|: largest deviation").zero(
-        np.abs(data.line_growth - np.abs(1 - data.line)).max(), 1e-9, "the perturbation is 1e-7, its square is dropped"
-    )
+    b, why = config.b, r"the perturbation is $10^{-7}$, its square is dropped"
+    gap = np.abs(data.line_growth - np.abs(1 - data.line)).max()
+    yield claim("line", "growth along the line of minima is $|1 - v|$: largest deviation").zero(gap, 1e-9, why)
     known = (data.v > 2 * np.abs(data.a + b) + 1e-9) & (np.abs(data.a) > REST)
     resting, ended = data.outcome == Outcome.CONVERGED, data.outcome != Outcome.UNFINISHED
-    yield claim("curvature-which-gradient", "largest curvature at which gradient descent came to rest").at_most(
-        2.0, data.final.where(known & resting).max(), "multiplier 1 - v", note=f"{int((known & resting).sum())} starts"
-    )
-    below = on_tables(ct.separatrix, data.a, data.v, b) < 0
-    yield claim("feasible-starts-ended", "feasible starts that ended on the wrong side of the separatrix").zero(
-        (known & ended & (resting != below)).sum(),
-        0,
-        "the sign of q is conserved",
-        note=f"of {int((known & ended).sum())}",
+    largest, note = data.final.where(known & resting).max(), f"{int((known & resting).sum())} starts"
+    rest = claim("curvature", "largest curvature at which gradient descent came to rest")
+    yield rest.at_most(2.0, largest, "multiplier $1 - v$", note=note)
+    below, note = on_tables(ct.separatrix, data.a, data.v, b) < 0, f"of {int((known & ended).sum())}"
+    yield claim("wrong-side", "feasible starts that ended on the wrong side of the separatrix").zero(
+        (known & ended & (resting != below)).sum(), 0, "the sign of $q$ is conserved", note=note
     )
     # Half of the steps to get there; in the others a residual of order one falls to rest by |1 - v| a step.
     slow = 1 - REST ** (2 / config.steps)
-    yield claim(
-        f"feasible-starts-still-{slow:.2f}",
-        f"feasible starts still under way, though more than {slow:.2f} from 0 and 2, where the approach is slow",
-    ).zero(
-        (known & ~ended & (data.final > slow) & (data.final < 2 - slow)).sum(),
-        0,
-        "multiplier 1 - v",
-        note=f"{int((known & ~ended).sum())} of {int(known.sum())} are under way",
-    )
+    name = f"feasible starts still under way, though more than {slow:.2f} from 0 and 2, where the approach is slow"
+    stuck = (known & ~ended & (data.final > slow) & (data.final < 2 - slow)).sum()
+    note = f"{int((known & ~ended).sum())} of {int(known.sum())} are under way"
+    yield claim("under-way", name).zero(stuck, 0, "multiplier $1 - v$", note=note)
     points, fixed, double = ct.equilibria(b), data.fixed.values, data.double.values
     genuine = ~(np.abs(double[:, None] - fixed).max(axis=2) < 1e-6).any(axis=1)
-    q = np.asarray(ct.separatrix(double[:, 0], double[:, 1], b))
+    q, six = np.asarray(ct.separatrix(double[:, 0], double[:, 1], b)), r"$\cos 9t = \cos t$ has six solutions"
     rounded = "Newton's method, rounded to eight digits"
-    for period, name, found, why in (
-        (1, "fixed points away from the minima", fixed, "a complete list"),
-        (2, "points of period two", double[genuine], "Chebyshev: cos 9t = cos t has six solutions that are not fixed"),
+    for period, key, name, found, why in (
+        (1, "fixed", "fixed points away from the minima", fixed, "a complete list"),
+        (2, "double", "points of period two", double[genuine], f"Chebyshev: {six} that are not fixed"),
     ):
         formulas = np.array([(p.a, p.v) for p in points if p.period == period])
         gap = np.abs(found[:, None] - formulas).max(axis=2).min(axis=1).max(initial=0.0)
-        yield claim(f"number-{name}", f"number of {name}").count(len(formulas), len(found), why)
-        yield claim(f"{name}-distance-their-formulas", f"{name}: largest distance from their formulas").zero(
-            gap, 1e-7, rounded
-        )
-    gap = np.abs(q[genuine]).max(initial=0.0)
-    yield claim("points-period-two", "points of period two: largest distance from the separatrix").zero(
-        gap, 1e-7, rounded
-    )
+        yield claim(f"{key}-number", f"number of {name}").count(len(formulas), len(found), why)
+        yield claim(f"{key}-places", f"{name}: largest distance from their formulas").zero(gap, 1e-7, rounded)
+    on, gap = "points of period two: largest distance from the separatrix", np.abs(q[genuine]).max(initial=0.0)
+    yield claim("double-separatrix", on).zero(gap, 1e-7, rounded)
     flat, root = fixed[np.argmin(np.abs(fixed[:, 1]))], double[np.argmin(np.abs(double[:, 0] - np.sqrt(2)))]
     jacobians = jit(lambda a, v: (ct.jacobian(a, v, b), ct.jacobian(*ct.step(a, v, b), b)), quick=True)
     first, second = map(np.asarray, jacobians(*np.array([*((p.a, p.v) for p in points), flat]).T))
     whole = [second[i] @ first[i] if p.period == 2 else first[i] for i, p in enumerate(points)]
     multipliers = np.linalg.eigvals(whole).real
     gap = np.abs(np.sort(multipliers) - np.sort([p.multipliers for p in points])).max()
-    yield claim(
-        "multipliers-equilibria-deviation", "multipliers of all equilibria: largest deviation from their formulas"
-    ).zero(gap, 1e-9, "rounding")
-    near = Tolerance(1e-6, why=rounded)
-    yield claim("multiplier-equilibrium-zero", "multiplier of the equilibrium with zero output, case (2.2)").erratum(
-        (r"|\lambda_J| = 1 + 5C\sqrt{u^\ast/m} - u^\ast", 1 + 4 * b**2),
-        (r"\lambda_J = 1 + u^\ast \pm 2\sqrt{u^\ast},\quad u^\ast = C^2/m", (1 + b) ** 2),
-        np.abs(np.linalg.eigvals(first[-1])).max(),
-        near,
-        note="The Jacobian was evaluated for mu = -1 but mu = +1 there; the printed number would be a squared modulus.",
-        where="appendix B.6",
-    )
-    yield claim("curvature-states-mu", "curvature of the states with |mu| = 1, from u* and w*").erratum(
-        (r"v^\ast = 2 - u^\ast + w^\ast", 2 - root[0] ** 2 + root[0] * b),
-        (r"v^\ast = 2 + u^\ast + w^\ast", 2 + root[0] ** 2 + root[0] * b),
-        root[1],
-        near,
-        note="Solve 1 - v + u + w = -1 for v.",
-        where="appendix B.6, case (2.1)",
-    )
+    name = "multipliers of all equilibria: largest deviation from their formulas"
+    yield claim("multipliers", name).zero(gap, 1e-9, "rounding")
     small = (double[:, 0] ** 2 < 10 * b**2) & (double[:, 1] > 0.5) & (np.abs(q) > 1e-6) & genuine
-    yield claim("states-u-theta", "states with u* = Theta(1/m) and v* between 1 and 2").erratum(
-        (r"u^\ast \in \big(\tfrac43\tfrac{C^2}{m}, 2\tfrac{C^2}{m}\big),\ v^\ast \in (1, 2)", 1.0),
-        (r"\text{none}", 0.0),
-        small.sum(),
-        0.0,
-        "a count",
-        note="w changes sign with g - y, so a state with mu = -1 has period two, and this one is no orbit at all.",
-        where="appendix B.6, case (2.1)",
-    )
-    yield claim("square-among-fixed", "largest square among the fixed points").erratum(
-        (r"u^\ast = \Theta(1/m)\ \text{in all cases}", b**2),
-        (r"u^\ast = 4,\ v^\ast = 4 + w^\ast", 4.0),
-        (fixed[:, 0] ** 2).max(),
-        near,
-        note="The claim of only two cases misses the corners of the separatrix.",
-        where="appendix B.6",
-    )
+    near = Tolerance(1e-6, why=rounded)
+    appendix, case, square = "appendix B.6", "appendix B.6, case (2.1)", root[0] ** 2
+    printed = r"|\lambda_J| = 1 + 5C\sqrt{u^\ast/m} - u^\ast", 1 + 4 * b**2
+    right = r"\lambda_J = 1 + u^\ast \pm 2\sqrt{u^\ast},\quad u^\ast = C^2/m", (1 + b) ** 2
+    found = np.abs(np.linalg.eigvals(first[-1])).max()
+    note = r"The print takes the Jacobian for $\mu = -1$, but $\mu = +1$. Its number would be a squared modulus."
+    zero = claim("zero-output", "multiplier of the equilibrium with zero output, case (2.2)")
+    yield zero.erratum(printed, right, found, near, note=note, where=appendix)
+    printed = r"v^\ast = 2 - u^\ast + w^\ast", 2 - square + root[0] * b
+    right, note = (r"v^\ast = 2 + u^\ast + w^\ast", 2 + square + root[0] * b), "Solve $1 - v + u + w = -1$ for $v$."
+    states = claim("reflected", r"curvature of the states with $|\mu| = 1$, from $u^\ast$ and $w^\ast$")
+    yield states.erratum(printed, right, root[1], near, note=note, where=case)
+    printed = r"u^\ast \in \big(\tfrac43\tfrac{C^2}{m}, 2\tfrac{C^2}{m}\big),\ v^\ast \in (1, 2)", 1.0
+    note = r"$w$ changes sign with $g - y$: a state with $\mu = -1$ has period two. This state is no orbit at all."
+    states = claim("small-states", r"states with $u^\ast = \Theta(1/m)$ and $v^\ast$ between 1 and 2")
+    yield states.erratum(printed, (r"\text{none}", 0.0), small.sum(), 0.0, "a count", note=note, where=case)
+    printed = r"u^\ast = \Theta(1/m)\ \text{in all cases}", b**2
+    right, found = (r"u^\ast = 4,\ v^\ast = 4 + w^\ast", 4.0), (fixed[:, 0] ** 2).max()
+    note = "The claim of only two cases misses the corners of the separatrix."
+    largest = claim("largest-square", "largest square among the fixed points")
+    yield largest.erratum(printed, right, found, near, note=note, where=appendix)
 
 
 @run.figure
@@ -174,16 +145,15 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     ):
         points = np.array([(p.a, p.v) for p in ct.equilibria(b) if p.name == name])
         left.plot(*points.T, marker, color="C1", mec="white", ms=7, label=label)
-    left.set(title="Where gradient descent ends", xlabel=r"$a \propto \eta(g - y)$", ylabel=r"$v = \eta\lambda$")
-    left.set(ylim=(0, 7.2), xlim=(a[0], a[-1]))
     left.text(0, 5.0, "diverges", ha="center", color=ink)
     left.text(-1.6, 0.5, "no such network", ha="center", color=ink, fontsize=9)
-    left.legend(fontsize=7.5, loc="upper right", ncols=2, frameon=True, facecolor=figure.get_facecolor())
+    legend = {"fontsize": 7.5, "loc": "upper right", "ncols": 2, "frameon": True, "facecolor": figure.get_facecolor()}
+    title, x, v, limits = "Where gradient descent ends", r"$a \propto \eta(g - y)$", r"$v = \eta\lambda$", (a[0], a[-1])
+    sheet.label(left, title, x, v, legend, ylim=(0, 7.2), xlim=limits)
     right.plot(data.line, data.line_growth, "o", ms=3, color="C0", label="measured")
     sheet.guide(right, data.line, np.abs(1 - data.line), r"$|1 - v|$", lw=1)
     sheet.mark(right, y=1, lw=0.8, ls=":")
     right.axvspan(0, 2, color="C2", alpha=0.12, lw=0)
     right.text(1.0, 1.3, "stable", ha="center", color="C2")
-    right.set(title="The line of minima", xlabel=r"$v = \eta\lambda$", ylabel="growth per step")
-    right.set(xlim=(0, 2.5), ylim=(0, 1.6))
-    right.legend(loc="lower right")
+    title, limits = "The line of minima", {"xlim": (0, 2.5), "ylim": (0, 1.6)}
+    sheet.label(right, title, v, "growth per step", "lower right", **limits)
