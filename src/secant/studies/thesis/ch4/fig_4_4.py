@@ -53,9 +53,9 @@ class Config(Networks):
 @study("thesis/fig-4.4", section="4.3.1", title="One catapult after another", precision="float32")
 def run(config: Config) -> xr.Dataset:
     r"""Gradient descent is as in figure 4.3, and its step size is raised twice: from 6 to 10 and 15 after 15 and 60
-    steps (the 5-layer FCN), and from 8 to 15 and 20 after 10 and 40 (the 5-layer CNN). Every raise above the current critical
-    step $n/\|K\|_2$ triggers another catapult, confined to the first 10 directions of the kernel (figure C.6), and
-    lowers $\|K\|_2$ again. From the start, the last step size would diverge (figure C.7).
+    steps (the 5-layer FCN), and from 8 to 15 and 20 after 10 and 40 (the 5-layer CNN). Every raise above the current
+    critical step $n/\|K\|_2$ triggers another catapult, confined to the first 10 directions of the kernel (figure C.6),
+    and lowers $\|K\|_2$ again. From the start, the last step size would diverge (figure C.7).
 
     Here step sizes are the printed ones over the printed critical ones, 3.6 and 4.5, times what is measured. The step
     sizes that figure C.7 calls the last are 60 and 40; those of figure 4.4 are 15 and 20. Both are tried from the

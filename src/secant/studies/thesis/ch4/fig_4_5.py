@@ -27,7 +27,7 @@ class Config(Options):
     samples: int = options.samples(40, 100, at_least=3)
     dim: int = options.dim(40, 100, at_least=2)
     length: float = option(
-        2.0, at_least=1.1, at_most=100, help="factor by which one sample is longer, input and target"
+        2.0, at_least=1.1, at_most=100, help="how many times longer one sample is, input and target"
     )
     lr: float = options.lr(0.9, below=2)
     epochs: int = scaled(smoke=3, laptop=6, at_least=1, at_most=10_000, help="passes over the data")
@@ -57,8 +57,8 @@ def run(config: Config) -> xr.Dataset:
     the claim about that loss concerns its largest rises.
 
     Each visit multiplies the residual $r$ of $x^*$ by $1 - 2\eta/\eta_{\mathrm{crit}}(x^*) \approx -2.6$ until it is of
-    order $\sqrt m$; then gates turn, $K(x^*, x^*)$ falls below $1/\eta$ and the catapult is over. The claims are judged up
-    to there. A few gates turn before: a step moves pre-activations, Gaussian of deviation $\|x^*\|$, by
+    order $\sqrt m$; then gates turn, $K(x^*, x^*)$ falls below $1/\eta$ and the catapult is over. The claims are judged
+    up to there. A few gates turn before: a step moves pre-activations, Gaussian of deviation $\|x^*\|$, by
     $\mu = 2\eta|r|\|x^*\|/\sqrt m$ of that deviation, and half of those that the step would carry past zero stop
     there. The factor is therefore $1 - (2\eta/\eta_{\mathrm{crit}})\big(1 - \mu/\sqrt{8\pi}\big)$ to first order.
     """
