@@ -128,11 +128,8 @@ def _automatic(start: Start, config: Config, title: str) -> dict[str, xr.DataArr
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
-        one, of, critical = (
-            data.sel(panel=name),
-            about(name, PANELS[name].title),
-            float(PANELS[name].critical or np.nan),
-        )
+        panel, one = PANELS[name], data.sel(panel=name)
+        of, critical = about(name, panel.title), float(panel.critical or np.nan)
         yield of("diverge", "draws that diverge when raised").zero(
             (one.outcome == Outcome.DIVERGED).sum(), 0, "each catapult comes back"
         )

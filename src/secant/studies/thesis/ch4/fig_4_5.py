@@ -26,9 +26,7 @@ class Config(Options):
     width: int = options.width(1_000, 10_000, at_least=8)
     samples: int = options.samples(40, 100, at_least=3)
     dim: int = options.dim(40, 100, at_least=2)
-    length: float = option(
-        2.0, at_least=1.1, at_most=100, help="how many times longer one sample is, input and target"
-    )
+    length: float = option(2.0, at_least=1.1, at_most=100, help="how many times longer one sample is, input and target")
     lr: float = options.lr(0.9, below=2)
     epochs: int = scaled(smoke=3, laptop=6, at_least=1, at_most=10_000, help="passes over the data")
     draws: int = options.draws(16, 16, 100, at_least=2)
@@ -207,11 +205,8 @@ def _all_samples(rise: np.ndarray, early: np.ndarray, visits: np.ndarray) -> Fin
         f"{len(here)} visits and {int((rise[early] > 0).sum()):,} rises of any size in {int(early.sum()):,} steps;"
         f" visits make up {np.clip(here, 0, None).sum() / (total or 1):.0%} of the sum of all rises",
     )
-    yield most.at_least(
-        MOST,
-        lambda: proportion(here > 0),
-        "a spike at every visit, but for starts that fit the longer sample by chance",
-    )
+    why = "a spike at every visit, but for starts that fit the longer sample by chance"
+    yield most.at_least(MOST, lambda: proportion(here > 0), why)
 
 
 @run.figure

@@ -89,7 +89,7 @@ def check(data: xr.Dataset, config: RaisesConfig) -> Findings:
         )
         for key, sentence, values, tolerance, note in (
             ("step-before", f"{ends} one before the catapult", end.critical / end.before, lowers, before),
-            ("step-largest", largest, most / steps, close, f"{notes} the largest is {_listed(most)}"),
+            ("step-largest", f"{largest} step size", most / steps, close, f"{notes} the largest is {_listed(most)}"),
             ("step-end", f"{ends} step size", end.critical / steps, close, f"{notes} it is {_listed(end.critical)}"),
         ):
             growth = np.log(values.where(thrown)).mean("raises")
