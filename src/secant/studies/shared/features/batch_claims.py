@@ -58,7 +58,7 @@ def _more_catapults(trained: xr.Dataset, small: int, large: int) -> Finding:
         otherwise="up to there no step is beyond the critical one of its batch",
     ).at_least(
         0.0,
-        estimate(gains(trained.catapults, 1.0, small, large)),
+        lambda: estimate(gains(trained.catapults, 1.0, small, large)),
         "smaller batches have smaller critical steps",
         note=f"{_means(trained.catapults, small, large)}; {shares} of all steps of a run are beyond the critical one",
     )

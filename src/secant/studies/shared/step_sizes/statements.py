@@ -84,15 +84,15 @@ def falls_beyond(values: xr.DataArray) -> tuple[float, float]:
     return falling_trend(values.transpose("seed", "ratio").copy(data=np.where(inside, table, np.nan)))
 
 
-def loss_findings(data: xr.Dataset, width: int, where: str = "") -> Iterator[Finding]:
+def loss_findings(data: xr.Dataset, width: int, where: str = "", key: str = "") -> Iterator[Finding]:
     """The four claims about the best test loss of one panel."""
-    begin = f"{where}: " if where else ""
+    begin, key = f"{where}: " if where else "", key or where
     logs = xr.apply_ufunc(np.log, comparable(data.best_loss, data))
     below = logs.sel(ratio=logs.ratio < 1)
     for kind in ("quadratic", "linear"):
         found = _furthest(below.sel(model=kind) - below.sel(model="network"))
         name = f"{begin}below the critical step: best test loss of the {kind} model over the network's, furthest from 1"
-        judged = claim(f"{where}-below-{kind}", name)
+        judged = claim(f"{key}-below-{kind}", name)
         if found is None:
             yield judged.undecided(1.0, TOO_SHORT)
             continue
@@ -104,7 +104,7 @@ def loss_findings(data: xr.Dataset, width: int, where: str = "") -> Iterator[Fin
             r"the models differ by $O(1/\sqrt m)$",
             note=f"at {float(found.ratio):g} critical steps; {_converged(data)} of the runs below converge in time",
         )
-    yield _linear_diverges(data, where)
+    yield _linear_diverges(data, where, key)
     for kind in LEARNERS:
         sentence = f"{begin}{kind}: a smaller best test loss beyond the critical step than at all steps below"
         gain = gain_beyond(logs.sel(model=kind))
@@ -112,12 +112,12 @@ def loss_findings(data: xr.Dataset, width: int, where: str = "") -> Iterator[Fin
             f"{np.exp(gain.mean):.3f} of the smallest loss below, standard error {gain.error:.3f} of its "
             f"logarithm; on average best at {gain.ratio:g} critical steps"
         )
-        yield _tested(f"{where}-gain-{kind}", sentence, gain.mean).significant(gain.p, "paired over seeds", note)
+        yield _tested(f"{key}-gain-{kind}", sentence, gain.mean).significant(gain.p, "paired over seeds", note)
     for kind in LEARNERS:
         sentence = f"{begin}{kind}: a best test loss that falls with the step over a range beyond the critical one"
         rho, p = falls_beyond(logs.sel(model=kind))
         note = f"Spearman correlation {rho:.2f} up to the best step of the other seeds, mean over seeds"
-        yield _tested(f"{where}-falls-{kind}", sentence, rho).significant(p, "by permutation within seeds", note)
+        yield _tested(f"{key}-falls-{kind}", sentence, rho).significant(p, "by permutation within seeds", note)
 
 
 def accuracy_findings(data: xr.Dataset, tests: int, width: int, where: str = "", key: str = "") -> Iterator[Finding]:
@@ -169,11 +169,11 @@ def _tested(key: str, sentence: str, size: float) -> Claim:
     return claim(key, sentence, not np.isnan(size), f"{TOO_SHORT}, or none beyond at which none diverges")
 
 
-def _linear_diverges(data: xr.Dataset, where: str, key: str = "") -> Finding:
+def _linear_diverges(data: xr.Dataset, where: str, key: str) -> Finding:
     beyond = data.regime.sel(model="linear", ratio=data.ratio >= 1.1 - 1e-9)
     sentence = f"{where}: linear" if where else "linear"
     return claim(
-        f"{key or where}-linear-diverges", f"{sentence}: share of the runs from 1.1 critical steps on that diverge"
+        f"{key}-linear-diverges", f"{sentence}: share of the runs from 1.1 critical steps on that diverge"
     ).equal(1.0, (beyond == cs.DIVERGENT).mean(), 0, "its top mode grows by at least 1.2 at every step")
 
 

@@ -4,7 +4,7 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, reuse, study
 from secant.studies.shared.panels import PANELS
-from secant.studies.shared.step_sizes.generalization import PanelsConfig
+from secant.studies.shared.step_sizes.sizes import PanelsConfig
 from secant.studies.shared.step_sizes.statements import accuracy_findings, draw_panels
 from secant.studies.thesis.ch3.fig_3_4 import run as figure_3_4
 

@@ -5,13 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Outcome
 from secant.lab import Estimate, Figure, Finding, Findings, claim, option, options, scaled, sheet, study, unfold
 from secant.lab.verdicts.claims import Claim
 from secant.lab.verdicts.significance import goes_with, proportion
-from secant.measure.events import over_edge
 from secant.studies.shared.about import about
 from secant.studies.shared.catapults.panels import PANELS, Networks, check_panels, starts_of
+from secant.studies.shared.catapults.rises import DOUBLE, both_criticals, made_steps, rates
 from secant.studies.shared.catapults.runs import Looks, descend, ended
 from secant.studies.shared.features.limits import check_batches
 
@@ -23,9 +22,6 @@ RUNS = 3
 
 MISSED = 0.05
 """The thesis's rates are 95 to 97 percent: at most this share may be missed."""
-
-DOUBLE = 1.0
-"""A rise of the loss by at least this fraction of itself is a spike; smaller ones may be noise."""
 
 
 class Config(Networks):
@@ -106,40 +102,6 @@ def _runs(name: str, config: Config) -> xr.Dataset:
         found = found.rename({f"step_{every}": "looked"})
     cases = unfold(found, "run", case=sizes, run=range(config.draws))
     return cases.assign(start=(("case", "run"), [critical] * len(sizes)))
-
-
-def made_steps(data: xr.Dataset) -> xr.Dataset:
-    """The steps that a run has `made`, with the relative `rise` of the loss of all samples.
-
-    A step is `over` if it is above the critical one of its batch. The loss of the batch `itself` rises or does not.
-    """
-    last = data.stopped_at.where(data.outcome != Outcome.UNFINISHED, np.inf)
-    later = data.loss.shift(step=-1)
-    return xr.Dataset(
-        {
-            "made": later.notnull() & (data.step < last),
-            "rise": (later - data.loss) / data.loss,
-            "over": data.lr > data.own,
-            "itself": data.after > data.before,
-        }
-    )
-
-
-def rates(data: xr.Dataset) -> xr.Dataset:
-    """Over `case` and `run`: rises that are foretold, those that double the loss, those of the batch's own loss."""
-    steps = made_steps(data)
-    made, over, rose = steps.made, steps.over.astype(float), steps.made & (steps.rise > 0)
-    edge = over.copy(data=over_edge(data.lr.transpose(*over.dims), data.own.transpose(*over.dims)))
-    shares = {
-        "foretold": edge.where(rose),
-        "followed": rose.astype(float).where(made & (edge > 0)),
-        "over": over.where(made),
-        "doubled": over.where(made & (steps.rise > DOUBLE)),
-        "itself": over.where(made & steps.itself),
-        "rises": rose.astype(float).where(made),
-    }
-    missed = steps.rise.where(rose & ~steps.over).median("step").astype(float)
-    return xr.Dataset({name: share.mean("step") for name, share in shares.items()} | {"missed": missed})
 
 
 @run.findings
@@ -223,18 +185,6 @@ def _against_the_table(of: Callable[..., Claim], case: str, one: xr.Dataset, con
         f" {100 * float(one.followed.mean()):.0f} percent of these; half of the rises below it are by less than"
         f" {100 * float(one.missed.mean()):.2g} percent. The error is that of a difference of means",
     )
-
-
-def both_criticals(case: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Critical steps of batches, by Hessian and by kernel, of all runs until they end."""
-    exact = case.exact.rename(looked="step") if "looked" in case.dims else case.exact
-    # A run that ends at once has a look that was never due.
-    exact = exact.sel(step=np.intersect1d(exact.step, case.step))
-    own = case.own.sel(step=exact.step)
-    last = case.stopped_at.where(case.outcome != Outcome.UNFINISHED, np.inf)
-    kept = (exact.step <= last) & np.isfinite(exact) & np.isfinite(own)
-    found, kernel, kept = (one.transpose("run", "step").values for one in (exact, own, kept))
-    return found[kept], kernel[kept]
 
 
 @run.figure
