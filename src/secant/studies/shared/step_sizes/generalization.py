@@ -115,10 +115,8 @@ def sweep_steps(config: PanelConfig) -> xr.Dataset:
 
 def sweep_panels(one: Study, config: Any, cases: dict[str, dict[str, Any]]) -> xr.Dataset:
     """Runs of the one-panel study with some options changed, along `panel`. Each run is kept separately."""
-    names = Sizes.__dataclass_fields__
-    runs = [
-        reuse(one, PanelConfig(**({name: getattr(config, name) for name in names} | case))) for case in cases.values()
-    ]
+    common = {name: getattr(config, name) for name in Sizes.__dataclass_fields__}
+    runs = [reuse(one, PanelConfig(**common | case)) for case in cases.values()]
     return xr.concat(runs, "panel", join="outer", combine_attrs="drop_conflicts").assign_coords(panel=list(cases))
 
 

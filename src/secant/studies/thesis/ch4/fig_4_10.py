@@ -64,13 +64,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name, sign, what in measures("loss"):
         gain = gains(trained[name], sign, few, many)
         large, small = (gain.sel(share=share).values for share in (config.large, config.small))
-        over, steps = ratio_of_means(small, large), f"with {config.large:g} of the critical step"
+        over, steps = ratio_of_means(small, large), "of the critical step"
         why = "'little effect', for which the thesis has no number: a quarter at most"
         note = f"{np.nanmean(small):.3g} and {np.nanmean(large):.3g}"
-        yield claim(f"{name}-gain", f"{what}: gain of batches of {few} over {many} {steps}").at_least(
-            0.0, estimate(large), "smaller batches, better features"
-        )
-        sentence = f"{what}: size of the gain with {config.small:g} of it, over the gain {steps}"
+        yield claim(
+            f"{name}-gain", f"{what}: gain of batches of {few} over {many} with {config.large:g} {steps}"
+        ).at_least(0.0, estimate(large), "smaller batches, better features")
+        sentence = f"{what}: size of the gain with {config.small:g} {steps}, over that with {config.large:g}"
         yield claim(f"{name}-effect", sentence).at_most(LITTLE, over._replace(value=abs(over.value)), why, note=note)
     apart = on_the_way(*(data.sel(batch=size, share=config.small) for size in (few, many)))
     yield claim(

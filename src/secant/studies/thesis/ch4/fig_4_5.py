@@ -148,10 +148,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         given=apart,
         otherwise=close,
     ).zero((early & (over != visits)).sum(), 0, "the step size lies between the two critical ones")
-    why = r"$|1 - 2\eta/\eta_{\mathrm{crit}}|$ exceeds 1 on one side of it only"
+    why = r"$|1 - 2\eta/\eta_{\mathrm{crit}}|$ exceeds 1 above the critical step only"
     for key, name, cases, then in (
-        ("own-rise", "share of steps above it at which the sample's own loss rises", early & over, own),
-        ("own-above", "share of rises of a sample's own loss that are at such steps", early & own, over),
+        ("own-rise", "share of steps above the critical one at which the sample's own loss rises", early & over, own),
+        ("own-above", "share of rises of a sample's own loss at steps above its critical one", early & own, over),
     ):
         none = GATES_TURN if apart else close
         yield claim(key, name, given=apart and cases.any(), otherwise=none).equal(

@@ -126,7 +126,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         )
         sentence = "all rises of the loss beyond the first direction over all rises of the loss"
         yield of("beyond", sentence, given=all_of > 0, otherwise="the loss never rises").at_most(
-            NEARLY, lambda part=beyond, whole=all_of: part / whole, "'nearly monotone': a tenth"
+            NEARLY, beyond / (all_of or np.nan), "'nearly monotone': a tenth"
         )
 
 

@@ -76,21 +76,15 @@ def check(data: xr.Dataset, config: RaisesConfig) -> Findings:
         steps = xr.DataArray([course.lr, *course.to], dims="raises")
         # The first look of a branch is before its raise.
         most = one.critical_along.isel(look=slice(1, None)).max("look")
-        lowers, notes = (
-            Tolerance(why="every catapult lowers the norm of the kernel"),
-            "by raises, the first without one,",
-        )
+        lowers, by = Tolerance(why="every catapult lowers the norm of the kernel"), "by raises, the first without one,"
         why = "a loss that falls has a step below the critical one by the Hessian, from which the critical one by the"
         close = Tolerance(np.log(width) / np.sqrt(width), why=f"{why} kernel differs by log m / sqrt m (appendix C.1)")
         before = f"before the raises it is {_listed(one.before.isel(raises=slice(1, None)))}"
-        ends, largest = (
-            "critical step at the end over the",
-            "largest critical step after the catapult over the step size",
-        )
+        ends, largest = "critical step at the end over the", "largest critical step after the catapult over the"
         for key, sentence, values, tolerance, note in (
             ("step-before", f"{ends} one before the catapult", end.critical / end.before, lowers, before),
-            ("step-largest", f"{largest} step size", most / steps, close, f"{notes} the largest is {_listed(most)}"),
-            ("step-end", f"{ends} step size", end.critical / steps, close, f"{notes} it is {_listed(end.critical)}"),
+            ("step-largest", f"{largest} step size", most / steps, close, f"{by} the largest is {_listed(most)}"),
+            ("step-end", f"{ends} step size", end.critical / steps, close, f"{by} it is {_listed(end.critical)}"),
         ):
             growth = np.log(values.where(thrown)).mean("raises")
             none = "no raise is followed by a catapult in a run that is trained"

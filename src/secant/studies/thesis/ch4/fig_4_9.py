@@ -86,7 +86,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             0.5,
             proportion(np.arange(config.draws) < int(data.trained[0])),
             "the thesis trains with half the critical step, whatever the batch size: most draws do",
-            note=f"of {config.draws} draws are trained: {', '.join(rungs)} of the critical step or more",
+            note=f"draws that are trained, of {config.draws}: {', '.join(rungs)} of the critical step or more",
         )
     yield from order_findings(data, scored(data))
 
