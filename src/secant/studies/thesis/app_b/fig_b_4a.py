@@ -39,14 +39,14 @@ class Config(Seeded):
 @study("thesis/fig-B.4a", section="B.14", title="Random quadratic models catapult too")
 def run(config: Config) -> xr.Dataset:
     r"""The model $g = w^\top\phi + \frac{\gamma}{2} w^\top\Sigma w$ with $\|\phi\| = 1$, random diagonal
-    $\Sigma_{ii} = \pm 1$, $w \sim \mathcal N(0, I_{100})$, on one example: smaller $\gamma$ or larger step
-    sizes raise the peak of the loss, larger step sizes lower the kernel more, and $\gamma$ has no effect on
-    the kernel at convergence.
+    $\Sigma_{ii} = \pm 1$ and $w \sim \mathcal N(0, I_{100})$ learns one example. Smaller $\gamma$ or larger step sizes
+    raise the peak of the loss, larger step sizes lower the kernel more, and $\gamma$ has no effect on the kernel at
+    convergence.
 
     Completing the square explains these effects: with $\tilde w = w + \Sigma\phi/\gamma$ this is the model without
-    linear part for the label $\tilde y = y + \phi^\top\Sigma\phi/(2\gamma)$, so $a = \gamma\eta(g - y)$ and
-    $v = \eta\lambda$ follow the map of one sample exactly, with $b = \gamma\eta\tilde y$. The peak is
-    proportional to $\gamma^{-2}$ and the border is $4/\lambda_0 \approx 4$ up to order $\gamma$.
+    linear part for the label $\tilde y = y + \phi^\top\Sigma\phi/(2\gamma)$. Therefore $a = \gamma\eta(g - y)$ and
+    $v = \eta\lambda$ follow the map of one sample exactly, with $b = \gamma\eta\tilde y$. The peak is proportional to
+    $\gamma^{-2}$, and the border is $4/\lambda_0 \approx 4$ up to order $\gamma$.
     """
 
     def one(key: jax.Array) -> dict[str, jax.Array]:
