@@ -64,9 +64,9 @@ class Config(Seeded):
 
 @study("thesis/fig-B.2", section="B.14", title="The remainders along the top direction grow with the loss")
 def run(config: Config) -> xr.Dataset:
-    r"""Gradient descent above the critical step size on two-layer ReLU networks (figure B.3) and on their quadratic
-    models (figure B.2), fully connected and convolutional, two classes of images. Along the top eigenvector $p_1$ of
-    the tangent kernel, (B.13) and (B.14) with $$f' - y = (I - \eta K + R_f)(f - y), \qquad K' = K - R_K$$ say that
+    r"""Gradient descent trains two-layer ReLU networks (figure B.3) and their quadratic models (figure B.2), fully
+    connected and convolutional, above the critical step size on two classes of images. Along the top eigenvector $p_1$
+    of the tangent kernel, (B.13) and (B.14) with $$f' - y = (I - \eta K + R_f)(f - y), \qquad K' = K - R_K$$ say that
     $p_1^\top R_fp_1$ slows the growth of the loss and $p_1^\top R_Kp_1$ lowers the curvature. Both scale with the loss
     and are positive while it is large, and the loss along $p_1$ almost captures the spike.
 
@@ -115,25 +115,20 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     lost = np.abs(quadratic.closed_k - quadratic.rest_k) / quadratic.largest.isel(step=0)
     missed = np.abs((quadratic.closed_whole - quadratic.rest_f) * along) / along.max("step")
     for key, sentence, gap, rounded in (
-        ("kernel", r"$p_1 R_K p_1$ against what the kernel loses, largest over $\lambda_1$", lost, "kernels"),
-        ("residual", r"$p_1 R_f (f - y)$ against the next residual, largest over the peak", missed, "residuals"),
+        ("kernel", r"$p_1 R_K p_1$ against what the kernel loses, largest gap over $\lambda_1$", lost, "kernels"),
+        ("residual", r"$p_1 R_f (f - y)$ against the next residual, largest gap over the peak", missed, "residuals"),
     ):
         yield claim(f"{key}-closed-form", f"quadratic models: closed form of {sentence}").zero(
             gap.where(alive).max(), 1e-10, f"an identity: rounding of {rounded} and eigenvectors"
         )
     one = quadratic.isel(panel=0, trial=0)
     one, name = one.isel(step=int(one.loss.argmax("step"))), config.panels[0]
-    yield claim(
-        "growth", rf"{name}, quadratic: growth of the residual along $p_1$ at the peak, beyond $1 - \eta\lambda_1$"
-    ).erratum(
-        (
-            r"\langle p_1, f' - y\rangle = (I - \eta\lambda_1 + p_1^\top R_fp_1)\,\langle p_1, f - y\rangle",
-            float(one.closed_f),
-        ),
-        (
-            r"\langle p_1, f' - y\rangle = (1 - \eta\lambda_1)\,\langle p_1, f - y\rangle + p_1^\top R_f(f - y)",
-            float(one.closed_whole),
-        ),
+    printed = r"\langle p_1, f' - y\rangle = (I - \eta\lambda_1 + p_1^\top R_fp_1)\,\langle p_1, f - y\rangle"
+    right = r"\langle p_1, f' - y\rangle = (1 - \eta\lambda_1)\,\langle p_1, f - y\rangle + p_1^\top R_f(f - y)"
+    growth = rf"{name}, quadratic: growth of the residual along $p_1$ at the peak, beyond $1 - \eta\lambda_1$"
+    yield claim("growth", growth).erratum(
+        (printed, float(one.closed_f)),
+        (right, float(one.closed_whole)),
         one.rest_f,
         0,
         "an identity: rounding",
