@@ -55,8 +55,8 @@ THESIS_3: Verdicts = {
 
 THESIS_4: Verdicts = {
     # No rise, or too few draws to tell.
-    ("thesis/table-4.2", "shallow-step-0.8-rises"): "inconclusive",
-    ("thesis/table-4.2", "shallow-1.5-critical-rises"): "inconclusive",
+    ("thesis/table-4.2", "shallow-step-0.8-rate"): "inconclusive",
+    ("thesis/table-4.2", "shallow-1.5-critical-rate"): "inconclusive",
     ("thesis/fig-C.14", "rank-2-alignment-weights-near-zero-against-raises"): "inconclusive",
 }
 

@@ -60,4 +60,4 @@ def test_the_linear_model_first_falls_just_above_its_critical_step(measured):
 
 
 def test_a_taylor_step_has_its_factor_one_half(measured):
-    assert measured("thesis/eq-4.2", "what-step-quadratic") == pytest.approx(0.5, abs=1e-10)
+    assert measured("thesis/eq-4.2", "taylor-factor") == pytest.approx(0.5, abs=1e-10)

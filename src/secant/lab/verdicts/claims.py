@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -164,10 +164,12 @@ class Claim:
         """
         from scipy import special
 
-        smallest = 1e-16
+        smallest, sentence = 1e-16, f"{self.name}: evidence in standard errors"
+        if not self.given:
+            return replace(self, name=sentence).undecided(0.0, self.otherwise, "at least")
         return Finding(
             key=self.key,
-            name=f"{self.name}: evidence in standard errors",
+            name=sentence,
             expected=0.0,
             measured=Estimate(-float(special.ndtri(np.clip(p, smallest, 1 - smallest))), 1.0),
             relation="at least",

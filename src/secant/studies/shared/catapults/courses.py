@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from secant.lab import Options, option, options, scaled
 from secant.studies.shared.catapults.raises import Raises, check_schedule
-from secant.studies.shared.features.batch_sizes import check_memory
+from secant.studies.shared.features.limits import check_sizes
 from secant.studies.shared.features.tasks import SHALLOW, FeatureTask, Sizes, feature_task
 
 
@@ -26,7 +26,7 @@ COURSES = {
     "usps": Course(4.0, (10, 30, 45), (15.0, 30.0, 40.0), 1_000),
     "fashion-mnist": Course(3.0, (6, 20, 30), (10.0, 40.0, 55.0), 1_000),
 }
-"""The raises of the thesis. It does not state the step sizes at the start; these are below the critical ones."""
+"""The raises of the thesis, which does not state the step sizes at the start; these are below the critical ones."""
 
 SHORT = {
     "rank-2": Course(4.0, (40, 90, 140), (7.0, 12.0, 20.0), 300),
@@ -65,16 +65,8 @@ class RaisesConfig(Options):
         """Checks that the panels exist, and that all raises come before the last step."""
         for panel in self.panels:
             check_schedule(course_of(self, panel).at[-1], self.steps)
-            shallow = panel in SHALLOW
-            check_memory(
-                draws=self.draws,
-                samples=self.samples,
-                held_out=self.held_out,
-                dim=self.dim,
-                width=self.shallow if shallow else self.deep,
-                steps=self.steps,
-                deep=not shallow,
-            )
+            sizes = Sizes(width_of(self, panel), self.samples, self.held_out, self.dim)
+            check_sizes(sizes, draws=self.draws, steps=self.steps, deep=panel not in SHALLOW)
 
 
 def course_of(config: RaisesConfig, panel: str) -> Course:
@@ -91,13 +83,17 @@ def raises_of(config: RaisesConfig, panel: str) -> Raises:
     return tuple(zip(course.at, course.to, strict=True))
 
 
+def width_of(config: RaisesConfig, panel: str) -> int:
+    """The width of a panel's network."""
+    return config.shallow if panel in SHALLOW else config.deep
+
+
 def task_of(config: RaisesConfig, panel: str) -> FeatureTask:
-    """Its task."""
-    width = config.shallow if panel in SHALLOW else config.deep
+    """The task of a panel."""
     samples = min(config.samples, course_of(config, panel).samples)
-    return feature_task(panel, Sizes(width, samples, config.held_out, config.dim))
+    return feature_task(panel, Sizes(width_of(config, panel), samples, config.held_out, config.dim))
 
 
 def seeds_of(config: RaisesConfig) -> range:
-    """Its draws."""
+    """The seeds of the draws."""
     return range(config.seed, config.seed + config.draws)

@@ -209,13 +209,11 @@ def trained(data: xr.Dataset) -> xr.Dataset:
     return data.where(data.outcome == Outcome.CONVERGED)
 
 
-def catapults_finding(title: str, data: xr.Dataset) -> Finding:
+def catapults_finding(title: str, data: xr.Dataset, key: str = "") -> Finding:
     """The finding that there are catapults; without catapults there would be nothing to judge."""
     happened = catapults(data).where(data.outcome == Outcome.CONVERGED)
-    return claim(
-        f"{title}-catapults-run-trained",
-        f"{title}: catapults in a run that is trained, the most of a draw, the fewest over draws",
-    ).at_least(
+    sentence = f"{title}: catapults in a run that is trained, the most of a draw, the fewest over draws"
+    return claim(f"{key or title}-catapults", sentence).at_least(
         1.0,
         happened.max("raises").min(),
         "otherwise there would be no catapults to judge",
@@ -223,12 +221,10 @@ def catapults_finding(title: str, data: xr.Dataset) -> Finding:
     )
 
 
-def trained_finding(title: str, data: xr.Dataset) -> Finding:
+def trained_finding(title: str, data: xr.Dataset, key: str = "") -> Finding:
     """The finding that most runs reach the goal: the others are left out, and the comparison must be no selection."""
     reached, lost = (data.outcome == Outcome.CONVERGED).values, int((data.outcome == Outcome.DIVERGED).sum())
-    return claim(
-        f"{title}-share-runs-reach", f"{title}: share of the runs that reach the goal, and are compared"
-    ).at_least(
+    return claim(f"{key or title}-goal", f"{title}: share of the runs that reach the goal, and are compared").at_least(
         0.5,
         estimate(reached),
         "runs of different training losses are not compared; most are trained as far",

@@ -34,10 +34,8 @@ def order_findings(data: xr.Dataset, score: str = "loss") -> Iterator[Finding]:
     for small, large in pairs:
         yield _more_catapults(trained, small, large)
         for name, sign, what in measures(score):
-            yield claim(
-                f"{what}-batches-{small:,}-{large:,}-mean-gain",
-                f"{what} with batches of {small:,} against {large:,}, mean gain over draws",
-            ).at_least(
+            sentence = f"{what} with batches of {small:,} against {large:,}, mean gain over draws"
+            yield claim(f"{name}-{small}-{large}", sentence).at_least(
                 0.0,
                 estimate(gains(trained[name], sign, small, large)),
                 "the smaller the batch, the better",
@@ -52,17 +50,17 @@ def gains(values: xr.DataArray, sign: float, small: int, large: int) -> xr.DataA
 
 
 def _more_catapults(trained: xr.Dataset, small: int, large: int) -> Finding:
-    name = f"catapults up to the best look, batches of {small:,} less {large:,}, mean over draws"
-    if not trained.catapults.sel(batch=[small, large]).fillna(0).any():
-        return claim(name, name).undecided(
-            0.0, "up to there no step is beyond the critical one of its batch", "at least"
-        )
     shares = " and ".join(f"{float(trained.over.sel(batch=size).mean()):.0%}" for size in (small, large))
-    return claim(name, name).at_least(
+    return claim(
+        f"catapults-{small}-{large}",
+        f"catapults up to the best look, batches of {small:,} less {large:,}, mean over draws",
+        given=trained.catapults.sel(batch=[small, large]).fillna(0).any(),
+        otherwise="up to there no step is beyond the critical one of its batch",
+    ).at_least(
         0.0,
-        estimate(gains(trained.catapults, 1.0, small, large)),
+        lambda: estimate(gains(trained.catapults, 1.0, small, large)),
         "smaller batches have smaller critical steps",
-        note=f"{_means(trained.catapults, small, large)}; of all steps of a run, {shares} are beyond the critical one",
+        note=f"{_means(trained.catapults, small, large)}; {shares} of all steps of a run are beyond the critical one",
     )
 
 
@@ -75,7 +73,7 @@ def _means(values: xr.DataArray, small: int, large: int) -> str:
 def goal_finding(data: xr.Dataset, note: str = "") -> Finding:
     """The finding that most runs reach the goal: the others are left out, and the comparison must be no selection."""
     reached = ended_well(data).values
-    return claim("share-runs-reach", "share of the runs that reach the goal, and are compared").at_least(
+    return claim("goal", "share of the runs that reach the goal, and are compared").at_least(
         0.5,
         estimate(reached),
         "runs of different training losses are not compared; most are trained as far",

@@ -1,4 +1,4 @@
-"""Training on batches to a goal, as in table 4.1 and figures 4.9 to 4.11, with the results of the best look."""
+"""Training on batches to a goal, as in table 4.1 and figures 4.9 to 4.11. The best look of a run is its result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from secant.core.device import jit
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Map, Outcome, Probe, Stop
 from secant.features import agop_of, alignment
-from secant.lab import fits_memory
 from secant.optim import Batches, Problem, gradient_descent, train
 from secant.optim.batches import params_of
 from secant.studies.shared.features.tasks import Draw, FeatureTask
@@ -236,33 +235,6 @@ def _sized(
     return xr.concat([training(Trial(draws, row)) for row in steps.astype(np.float32)], "share", join="outer")
 
 
-def check_batches(name: str, largest: int, samples: int) -> None:
-    """Raises an error for a batch size larger than the number of samples."""
-    if largest > samples:
-        raise ValueError(f"{name}: must be at most the number of samples, {samples}, got {largest}.")
-
-
-def check_runs(config: Any, *, deep: bool = False) -> None:
-    """Raises an error for batches larger than the data, and for runs that do not fit into memory."""
-    check_batches("batches", config.batches[-1], config.samples)
-    check_memory(
-        draws=config.draws,
-        samples=config.samples,
-        held_out=config.held_out,
-        dim=config.dim,
-        width=config.width,
-        steps=max(config.steps, config.epochs * -(-config.samples // config.batches[0])),
-        deep=deep,
-    )
-
-
-def check_memory(*, draws: int, samples: int, held_out: int, dim: int, width: int, steps: int, deep: bool) -> None:
-    """Raises an error if data, weights, the arrays of a step, and a number for every step do not fit into memory."""
-    weights = width * (dim + 2 * width * deep)
-    each = (samples + 2 * held_out) * (dim + 4 * width) + 8 * weights + samples**2 + steps
-    fits_memory(4.0 * draws * each, "draws, samples, held_out, dim, width or steps")
-
-
 def ended_well(data: xr.Dataset) -> xr.DataArray:
-    """Truth values: whether a run reached the goal."""
+    """Whether a run reached the goal, as truth values."""
     return data.outcome == Outcome.CONVERGED

@@ -157,10 +157,8 @@ def truth_finding(name: str, data: xr.Dataset, errors: xr.DataArray) -> Iterator
     chance = (wrong + 1) / (tests + 2)  # the chance of an error, positive even if there was none
     spread = float(np.hypot(runs.error, np.sqrt(chance * (1 - chance) / tests)))
     printed = f", {ACCURACIES[name]:.1%} in the thesis" if name in ACCURACIES else ""
-    yield claim(
-        f"{TITLES[name]}-test-error-network",
-        f"{TITLES[name]}: test error of the network whose outer product is the truth, less that of the runs",
-    ).at_most(
+    sentence = "test error of the network whose outer product is the truth, less the test error of the runs"
+    yield claim(f"{name}-truth", f"{TITLES[name]}: {sentence}").at_most(
         0.0,
         Estimate(1 - accuracy - runs.value, spread, runs.freedom),
         "what stands for the truth knows better",

@@ -10,6 +10,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.lab import Estimate, Finding, Tolerance, claim, estimate, sheet
+from secant.lab.verdicts.claims import Claim
 from secant.lab.verdicts.significance import falling_trend
 from secant.studies.shared.step_sizes.generalization import MODELS, comparable, settled
 from secant.theory.catapult import scaling as cs
@@ -83,26 +84,27 @@ def falls_beyond(values: xr.DataArray) -> tuple[float, float]:
     return falling_trend(values.transpose("seed", "ratio").copy(data=np.where(inside, table, np.nan)))
 
 
-def loss_findings(data: xr.Dataset, width: int, where: str = "") -> Iterator[Finding]:
+def loss_findings(data: xr.Dataset, width: int, where: str = "", key: str = "") -> Iterator[Finding]:
     """The four claims about the best test loss of one panel."""
-    begin = f"{where}: " if where else ""
+    begin, key = f"{where}: " if where else "", key or where
     logs = xr.apply_ufunc(np.log, comparable(data.best_loss, data))
     below = logs.sel(ratio=logs.ratio < 1)
     for kind in ("quadratic", "linear"):
-        name = f"{begin}below the critical step: best test loss of the {kind} model over the network's, furthest from 1"
         found = _furthest(below.sel(model=kind) - below.sel(model="network"))
+        name = f"{begin}below the critical step: best test loss of the {kind} model over the network's, furthest from 1"
+        judged = claim(f"{key}-below-{kind}", name)
         if found is None:
-            yield claim(name, name).undecided(1.0, TOO_SHORT)
+            yield judged.undecided(1.0, TOO_SHORT)
             continue
         log, error, freedom = estimate(found)
-        yield claim(name, name).equal(
+        yield judged.equal(
             1.0,
             Estimate(float(np.exp(log)), float(np.exp(log)) * error, freedom),
             1 / np.sqrt(width),
-            "the models differ by O(1/sqrt m)",
+            r"the models differ by $O(1/\sqrt m)$",
             note=f"at {float(found.ratio):g} critical steps; {_converged(data)} of the runs below converge in time",
         )
-    yield _linear_diverges(data, begin)
+    yield _linear_diverges(data, where, key)
     for kind in LEARNERS:
         sentence = f"{begin}{kind}: a smaller best test loss beyond the critical step than at all steps below"
         gain = gain_beyond(logs.sel(model=kind))
@@ -110,33 +112,33 @@ def loss_findings(data: xr.Dataset, width: int, where: str = "") -> Iterator[Fin
             f"{np.exp(gain.mean):.3f} of the smallest loss below, standard error {gain.error:.3f} of its "
             f"logarithm; on average best at {gain.ratio:g} critical steps"
         )
-        yield _tested(sentence, gain.mean, gain.p, "paired over seeds", note)
+        yield _tested(f"{key}-gain-{kind}", sentence, gain.mean).significant(gain.p, "paired over seeds", note)
     for kind in LEARNERS:
         sentence = f"{begin}{kind}: a best test loss that falls with the step over a range beyond the critical one"
         rho, p = falls_beyond(logs.sel(model=kind))
         note = f"Spearman correlation {rho:.2f} up to the best step of the other seeds, mean over seeds"
-        yield _tested(sentence, rho, p, "by permutation within seeds", note)
+        yield _tested(f"{key}-falls-{kind}", sentence, rho).significant(p, "by permutation within seeds", note)
 
 
-def accuracy_findings(data: xr.Dataset, tests: int, width: int, where: str = "") -> Iterator[Finding]:
+def accuracy_findings(data: xr.Dataset, tests: int, width: int, where: str = "", key: str = "") -> Iterator[Finding]:
     r"""The claims about the best test accuracy of one panel.
 
     Models whose outputs differ by $\Delta = O(1/\sqrt m)$ differ on samples with an output within $\Delta$ of zero.
     Were $yf \sim \mathcal N(1, \sigma^2)$, a share $\Phi(-z)$ would be wrong, $z = 1/\sigma$, and its density at zero
     be $z\varphi(z)$.
     """
-    begin = f"{where}: " if where else ""
+    begin, key = f"{where}: " if where else "", key or where
     wrong = 1 - comparable(data.best_accuracy, data)
     below = wrong.sel(ratio=wrong.ratio < 1)
     for kind in ("quadratic", "linear"):
-        name = f"{begin}below the critical step: best test accuracy of the {kind} model less the network's, furthest "
-        name += "from zero"
         found = _furthest(below.sel(model="network") - below.sel(model=kind))
+        name = f"best test accuracy of the {kind} model less the network's, furthest from zero"
+        judged = claim(f"{key}-below-{kind}", f"{begin}below the critical step: {name}")
         if found is None:
-            yield claim(name, name).undecided(0.0, TOO_SHORT)
+            yield judged.undecided(0.0, TOO_SHORT)
             continue
-        yield claim(name, name).zero(estimate(found), _alike(float(below.sel(model="network").mean()), tests, width))
-    yield _linear_diverges(data, begin)
+        yield judged.zero(estimate(found), _alike(float(below.sel(model="network").mean()), tests, width))
+    yield _linear_diverges(data, where, key)
     for kind in LEARNERS:
         sentence = f"{begin}{kind}: a higher best test accuracy beyond the critical step than at all steps below"
         gain = gain_beyond(wrong.sel(model=kind))
@@ -144,7 +146,7 @@ def accuracy_findings(data: xr.Dataset, tests: int, width: int, where: str = "")
             f"higher by {-100 * gain.mean:.2f} percent, standard error {100 * gain.error:.2f}, {tests} test samples; "
             f"on average best at {gain.ratio:g} critical steps"
         )
-        yield _tested(sentence, gain.mean, gain.p, "paired over seeds", note)
+        yield _tested(f"{key}-gain-{kind}", sentence, gain.mean).significant(gain.p, "paired over seeds", note)
 
 
 TOO_SHORT = "there is no step below the critical one at which the runs of all seeds converge in time"
@@ -158,24 +160,20 @@ def _alike(wrong: float, tests: int, width: int) -> Tolerance:
     apart = quantile * float(stats.norm.pdf(quantile)) / np.sqrt(width)
     return Tolerance(
         apart + np.sqrt(share * (1 - share) / tests),
-        why=f"outputs that differ by O(1/sqrt m) near zero, and a sampling error of {tests} samples",
+        why=rf"outputs that differ by $O(1/\sqrt m)$ near zero, and a sampling error of {tests} samples",
     )
 
 
-def _tested(sentence: str, size: float, p: float, test: str, note: str) -> Finding:
+def _tested(key: str, sentence: str, size: float) -> Claim:
     """A claim that a test decides; undecided if there was nothing to test."""
-    if np.isnan(size):
-        why = f"{TOO_SHORT}, or none beyond at which none diverges"
-        return claim(f"{sentence}: evidence in standard errors", f"{sentence}: evidence in standard errors").undecided(
-            0.0, why, "at least"
-        )
-    return claim(sentence, sentence).significant(p, test, note)
+    return claim(key, sentence, not np.isnan(size), f"{TOO_SHORT}, or none beyond at which none diverges")
 
 
-def _linear_diverges(data: xr.Dataset, begin: str) -> Finding:
+def _linear_diverges(data: xr.Dataset, where: str, key: str) -> Finding:
     beyond = data.regime.sel(model="linear", ratio=data.ratio >= 1.1 - 1e-9)
+    sentence = f"{where}: linear" if where else "linear"
     return claim(
-        f"{begin}-linear-share-runs", f"{begin}linear: share of the runs from 1.1 critical steps on that diverge"
+        f"{key}-linear-diverges", f"{sentence}: share of the runs from 1.1 critical steps on that diverge"
     ).equal(1.0, (beyond == cs.DIVERGENT).mean(), 0, "its top mode grows by at least 1.2 at every step")
 
 

@@ -4,7 +4,8 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, options, scaled, study
 from secant.studies.shared.panels import PANELS, known_panel
-from secant.studies.shared.step_sizes.generalization import Sizes, known_activation, sweep_panels
+from secant.studies.shared.step_sizes.generalization import sweep_panels
+from secant.studies.shared.step_sizes.sizes import Sizes, known_activation
 from secant.studies.shared.step_sizes.statements import draw_panels, loss_findings
 from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 
@@ -17,7 +18,7 @@ class Config(Sizes):
     )
 
     def check(self) -> None:
-        """Refuses panels and activations that there are not."""
+        """Refuses unknown panels and activations."""
         super().check()
         known_panel(self.panel)
         for name in self.activations:
@@ -26,10 +27,10 @@ class Config(Sizes):
 
 @study("thesis/fig-B.10", section="B.14", title="Best test loss with smooth activations", precision="float32")
 def run(config: Config) -> xr.Dataset:
-    r"""As figure 3.4, with swish and with tanh in place of ReLU (figures B.10 to B.13): nearly the same best test loss
-    of the three models below $\eta_{\mathrm{crit}}$; beyond it a smaller one for $f$ and $f_{\mathrm{quad}}$, falling
-    with the step over a range, and divergence of $f_{\mathrm{lin}}$. Figure B.10 itself is on AG News, which is not
-    available; spoken digits are figure B.11, and the panels `cifar-2-cnn` and `fashion-mnist-cnn` stand for B.12 and,
+    r"""As figure 3.4, with swish and with tanh in place of ReLU (figures B.10 to B.13): below $\eta_{\mathrm{crit}}$
+    the three models have nearly the same best test loss. Beyond it $f$ and $f_{\mathrm{quad}}$ have a smaller one,
+    which falls with the step over a range, and $f_{\mathrm{lin}}$ diverges. Figure B.10 itself is on AG News, which is
+    not available. Spoken digits are figure B.11; the panels `cifar-2-cnn` and `fashion-mnist-cnn` stand for B.12 and,
     in place of SVHN, B.13. On a laptop the default is MNIST, which trains fastest; the smoke run is on digits of 8 by 8
     pixels with the first of the two activations.
     """

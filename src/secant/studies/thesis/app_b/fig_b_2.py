@@ -7,6 +7,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, options, scaled, sheet, study
+from secant.studies.shared.about import about
+from secant.studies.shared.exponents import rate
 from secant.studies.shared.panels import patches, shrunk
 from secant.studies.shared.two_layer.remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
 
@@ -28,11 +30,10 @@ PANELS = {
     "fashion-mnist": Panel("Fashion-MNIST", "fashion-mnist", (0, 2)),
     "fashion-mnist-cnn": Panel("Fashion-MNIST, convolutional", "fashion-mnist", (0, 2), True),
 }
-"""Panels by name. Fashion-MNIST stands where the thesis has SVHN; of digits, for smoke runs, the first two classes."""
-
+"""Panels by name. Fashion-MNIST stands where the thesis has SVHN; the digits, for smoke runs, are 0 and 1."""
 
 LARGE = 2.0
-"""A loss so many times that at the start is large."""
+"""A loss is large if it is at least this many times the loss at the start."""
 
 
 class Config(Seeded):
@@ -54,7 +55,7 @@ class Config(Seeded):
     steps: int = options.steps(26, 30, 120, at_least=20, at_most=10**5)
 
     def check(self) -> None:
-        """Refuses panels that there are not, and what no memory holds."""
+        """Refuses unknown panels, and what no memory holds."""
         if unknown := set(self.panels) - set(PANELS):
             raise ValueError(f"panels: there is no {', '.join(sorted(unknown))}. Panels: {', '.join(PANELS)}.")
         neurons = max(self.width, self.channels * 1_024)
@@ -63,21 +64,21 @@ class Config(Seeded):
 
 @study("thesis/fig-B.2", section="B.14", title="The remainders along the top direction grow with the loss")
 def run(config: Config) -> xr.Dataset:
-    r"""Gradient descent above the critical step size on two-layer ReLU networks (figure B.3) and on their quadratic
-    models (figure B.2), fully connected and convolutional, two classes of images. Along the top eigenvector $p_1$ of
-    the tangent kernel, (B.13) and (B.14) with $$f' - y = (I - \eta K + R_f)(f - y), \qquad K' = K - R_K$$ say that
+    r"""Gradient descent trains two-layer ReLU networks (figure B.3) and their quadratic models (figure B.2), fully
+    connected and convolutional, above the critical step size on two classes of images. Along the top eigenvector $p_1$
+    of the tangent kernel, (B.13) and (B.14) with $$f' - y = (I - \eta K + R_f)(f - y), \qquad K' = K - R_K$$ say that
     $p_1^\top R_fp_1$ slows the growth of the loss and $p_1^\top R_Kp_1$ lowers the curvature. Both scale with the loss
     and are positive while it is large, and the loss along $p_1$ almost captures the spike.
 
     Quadratic models have closed forms, $R_f = \frac{\eta^2}{2}GJ^\top$ and $R_K = \eta(GJ^\top + JG^\top) -
     \eta^2GG^\top$ with $G_i = H_iJ^\top(f - y)$. For networks $R_K$ is what the kernel loses, and $R_f$ is read off
     $\langle p_1, f' - y\rangle = (1 - \eta\lambda_1 + \rho)\langle p_1, f - y\rangle$. With several samples $\rho =
-    p_1^\top R_f(f - y)/\langle p_1, f - y\rangle$ is not quite $p_1^\top R_fp_1$: what the other directions put into
-    $p_1$ comes with it.
+    p_1^\top R_f(f - y)/\langle p_1, f - y\rangle$ is not quite $p_1^\top R_fp_1$, because $\rho$ also contains what
+    the other directions put into $p_1$.
 
-    *Large* is a loss of at least twice that at the start, with $|\langle p_1, f - y\rangle| > \frac{4}{4 -
+    A *large* loss is at least twice the loss at the start, with $|\langle p_1, f - y\rangle| > \frac{4}{4 -
     \eta\lambda_1} |\langle p_1, y\rangle|$, which makes both remainders of one sample positive. The eigenvector is
-    followed by overlap: past the peak its eigenvalue falls below others, and the top one is another.
+    followed by overlap: past the peak its eigenvalue falls below others and is no longer the top one.
     """
     found = []
     for name in config.panels:
@@ -95,18 +96,16 @@ def _draw(panel: Panel, config: Config, seed: int) -> Trial:
 
 
 def is_large(data: xr.Dataset) -> xr.DataArray:
-    """Where the loss is large, as the statement says; never after the last step, which has no next."""
+    """Where the loss is large, as the statement defines it; never after the last step, which has no next."""
     room = 4 - data.lr * data.curvature
     tall = (np.abs(data.along) * room > 4 * np.abs(data.label)) & (room > 0)
     return tall & (data.loss > LARGE * data.loss.isel(step=0)) & np.isfinite(data.rest_k)
 
 
-def _slope(loss: np.ndarray, remainder: np.ndarray) -> float:
+def _exponent(loss: np.ndarray, remainder: np.ndarray) -> float:
     """Exponent of a remainder in the loss, where it is positive; none from fewer than three steps."""
     positive = remainder > 0
-    if positive.sum() < 3:
-        return np.nan
-    return float(np.polyfit(np.log(loss[positive]), np.log(remainder[positive]), 1)[0])
+    return rate(loss[positive], remainder[positive]) if positive.sum() >= 3 else np.nan
 
 
 @run.findings
@@ -115,82 +114,67 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     alive, along = np.isfinite(quadratic.rest_k), np.abs(quadratic.along)
     lost = np.abs(quadratic.closed_k - quadratic.rest_k) / quadratic.largest.isel(step=0)
     missed = np.abs((quadratic.closed_whole - quadratic.rest_f) * along) / along.max("step")
-    for what, gap, rounded in (
-        ("p_1 R_K p_1 against what the kernel loses, largest difference over lambda_1", lost, "kernels"),
-        ("p_1 R_f (f - y) against the next residual, largest difference over the peak", missed, "residuals"),
+    for key, sentence, gap, rounded in (
+        ("kernel", r"$p_1 R_K p_1$ against what the kernel loses, largest gap over $\lambda_1$", lost, "kernels"),
+        ("residual", r"$p_1 R_f (f - y)$ against the next residual, largest gap over the peak", missed, "residuals"),
     ):
-        name, why = f"quadratic models: closed form of {what}", f"an identity: rounding of {rounded} and eigenvectors"
-        yield claim(name, name).zero(gap.where(alive).max(), 1e-10, why)
+        yield claim(f"{key}-closed-form", f"quadratic models: closed form of {sentence}").zero(
+            gap.where(alive).max(), 1e-10, f"an identity: rounding of {rounded} and eigenvectors"
+        )
     one = quadratic.isel(panel=0, trial=0)
-    one = one.isel(step=int(one.loss.argmax("step")))
-    yield claim(
-        f"{config.panels[0]}-quadratic-growth-residual",
-        f"{config.panels[0]}, quadratic: growth of the residual along p_1 at the peak, beyond 1 - eta lambda_1",
-    ).erratum(
-        (
-            r"\langle p_1, f' - y\rangle = (I - \eta\lambda_1 + p_1^\top R_fp_1)\,\langle p_1, f - y\rangle",
-            float(one.closed_f),
-        ),
-        (
-            r"\langle p_1, f' - y\rangle = (1 - \eta\lambda_1)\,\langle p_1, f - y\rangle + p_1^\top R_f(f - y)",
-            float(one.closed_whole),
-        ),
+    one, name = one.isel(step=int(one.loss.argmax("step"))), config.panels[0]
+    printed = r"\langle p_1, f' - y\rangle = (I - \eta\lambda_1 + p_1^\top R_fp_1)\,\langle p_1, f - y\rangle"
+    right = r"\langle p_1, f' - y\rangle = (1 - \eta\lambda_1)\,\langle p_1, f - y\rangle + p_1^\top R_f(f - y)"
+    growth = rf"{name}, quadratic: growth of the residual along $p_1$ at the peak, beyond $1 - \eta\lambda_1$"
+    yield claim("growth", growth).erratum(
+        (printed, float(one.closed_f)),
+        (right, float(one.closed_whole)),
         one.rest_f,
         0,
         "an identity: rounding",
         relative=1e-8,
-        note="R_f does not share its eigenvectors with K; the residual in other directions comes into p_1 through it.",
+        note="$R_f$ does not share its eigenvectors with $K$; the residual in other directions comes into $p_1$ by it.",
         where="appendix B.14, below (B.14)",
     )
     for panel in config.panels:
         for kind in KINDS:
-            yield from _claims(data.sel(panel=panel, model=kind), f"{panel}, {kind}")
+            yield from _claims(data.sel(panel=panel, model=kind), f"{panel}-{kind}", f"{panel}, {kind}")
 
 
-def _claims(data: xr.Dataset, name: str) -> Findings:
+def _claims(data: xr.Dataset, key: str, name: str) -> Findings:
     large, rise = is_large(data), data.loss / data.loss.isel(step=0)
     peak, steps = data.loss.argmax("step"), large.sum("step")
-    yield claim(f"{name}-share-loss-along", f"{name}: share of the loss along p_1 at the peak").at_least(
+    height = f"the loss rises {float(rise.isel(step=peak).mean()):.0f} times"
+    few = "the loss of some draw is large at fewer than three steps"
+    of, tall_enough = about(key, name), about(key, name, given=steps.min() >= 3, otherwise=few)
+    yield of("spike", "share of the loss along $p_1$ at the peak").at_least(
         0.9,
         estimate((data.within / data.loss).isel(step=peak)),
         "'almost captures the spike'",
-        note=f"the loss rises {float(rise.isel(step=peak).mean()):.0f} times; it is large for {int(steps.min())} to "
-        f"{int(steps.max())} steps",
+        note=f"{height}; it is large for {int(steps.min())} to {int(steps.max())} steps",
     )
-    enough, few = steps.min() >= 3, "the loss of some draw is large at fewer than three steps"
-    for label, values in (("R_f", data.rest_f), ("R_K", data.rest_k)):
-        tall = values.where(large)
-        yield claim(
-            f"{name}-smallest-p-1-{label}",
-            f"{name}: smallest p_1 {label} p_1 while the loss is large, over the largest",
-            given=enough,
-            otherwise=few,
-        ).at_least(
+    drops = r"while the loss grows tenfold, $4 - \eta\lambda$ grows by a quarter and the label drops out"
+    for what, values in (("R_f", data.rest_f), ("R_K", data.rest_k)):
+        tall, form = values.where(large), rf"$p_1^\top {what} p_1$"
+        yield tall_enough(f"sign-{what}", f"smallest {form} while the loss is large, over the largest").at_least(
             0.0,
             (tall.min("step") / tall.max("step")).min(),
             "the claim: positive",
             note=_exceptions(data, large & (values <= 0), int(large.sum())),
         )
-        slopes = [_slope(*rows) for rows in zip(data.within.values, tall.values, strict=True)]
-        yield claim(
-            f"{name}-exponent-p-1-{label}",
-            f"{name}: exponent of p_1 {label} p_1 in the loss along p_1 while it is large",
-            given=enough,
-            otherwise=few,
-        ).equal(
+        slopes = [_exponent(*rows) for rows in zip(data.within.values, tall.values, strict=True)]
+        yield tall_enough(f"law-{what}", f"exponent of {form} in the loss along $p_1$ while it is large").equal(
             1.0,
             estimate(slopes),
             0.2,
-            "while the loss grows tenfold, 4 - eta lambda grows by a quarter and the label, up to 0.4 of the "
-            "residual, drops out: 0.1 each",
+            f"{drops}, which is up to 0.4 of the residual: 0.1 each",
             note="" if np.isfinite(slopes).all() else few,
         )
-    yield claim(
-        f"{name}-curvature-end-2",
-        f"{name}: largest curvature at the end, over 2 / eta",
-        given=not (data.loss.isel(step=-1) > data.loss.isel(step=0)).any(),
-        otherwise="the loss has not come back to where it was in time",
-    ).at_most(1.0, (data.largest.isel(step=-1) * data.lr / 2).max(), "the catapult ends below the edge")
+    back = not (data.loss.isel(step=-1) > data.loss.isel(step=0)).any()
+    late = "the loss has not come back to where it was in time"
+    yield of("end", r"largest curvature at the end, over $2/\eta$", given=back, otherwise=late).at_most(
+        1.0, (data.largest.isel(step=-1) * data.lr / 2).max(), "the catapult ends below the edge"
+    )
 
 
 def _exceptions(data: xr.Dataset, bad: xr.DataArray, total: int) -> str:

@@ -24,13 +24,13 @@ class Config(Seeded):
         (1.8, 1.95, 2.2, 2.5, 2.8, 3.2, 3.6, 3.9, 4.1), at_least=0.1, at_most=6, ascending=True
     )
     gamma: float = option(1e-3, above=0, help="default size of the quadratic part, one of `gammas`")
-    lr: float = option(2.8, at_least=2.2, at_most=3.8, help="default step size, one of `lrs`")
-    target: float = option(1.0, at_least=-5, at_most=5, help="label")
+    lr: float = options.lr(2.8, at_least=2.2, at_most=3.8)
+    target: float = option(1.0, at_least=-5, at_most=5, help="label of the example")
     draws: int = options.draws(12, 32, 200, at_least=2, at_most=10**5)
     steps: int = options.steps(400, 1_000, 2_000, at_least=100, at_most=10**6)
 
     def check(self) -> None:
-        """Refuses defaults that are not among the values, and what no memory holds."""
+        """Refuses a `gamma` or `lr` that is not among the values, and what no memory holds."""
         refuse_strangers(self, "gamma", "lr")
         runs = self.draws * len(self.gammas) * len(self.lrs)
         fits_memory(32.0 * runs * (self.dim + self.steps), "draws, dim or steps")
@@ -39,14 +39,14 @@ class Config(Seeded):
 @study("thesis/fig-B.4a", section="B.14", title="Random quadratic models catapult too")
 def run(config: Config) -> xr.Dataset:
     r"""The model $g = w^\top\phi + \frac{\gamma}{2} w^\top\Sigma w$ with $\|\phi\| = 1$, random diagonal
-    $\Sigma_{ii} = \pm 1$, $w \sim \mathcal N(0, I_{100})$, on one example: smaller $\gamma$ or larger step
-    sizes raise the peak of the loss, larger step sizes lower the kernel more, and $\gamma$ has no effect on
-    the kernel at convergence.
+    $\Sigma_{ii} = \pm 1$ and $w \sim \mathcal N(0, I_{100})$ learns one example. Smaller $\gamma$ or larger step sizes
+    raise the peak of the loss, larger step sizes lower the kernel more, and $\gamma$ has no effect on the kernel at
+    convergence.
 
-    Completing the square explains it: with $\tilde w = w + \Sigma\phi/\gamma$ this is the model without
-    linear part for the label $\tilde y = y + \phi^\top\Sigma\phi/(2\gamma)$, so $a = \gamma\eta(g - y)$ and
-    $v = \eta\lambda$ follow the map of one sample exactly, with $b = \gamma\eta\tilde y$. The peak is
-    proportional to $\gamma^{-2}$ and the border is $4/\lambda_0 \approx 4$ up to order $\gamma$.
+    Completing the square explains these effects: with $\tilde w = w + \Sigma\phi/\gamma$ this is the model without
+    linear part for the label $\tilde y = y + \phi^\top\Sigma\phi/(2\gamma)$. Therefore $a = \gamma\eta(g - y)$ and
+    $v = \eta\lambda$ follow the map of one sample exactly, with $b = \gamma\eta\tilde y$. The peak is proportional to
+    $\gamma^{-2}$, and the border is $4/\lambda_0 \approx 4$ up to order $\gamma$.
     """
 
     def one(key: jax.Array) -> dict[str, jax.Array]:
@@ -58,9 +58,8 @@ def run(config: Config) -> xr.Dataset:
             "w": jax.random.normal(k3, (config.dim,)),
         }
 
-    models = jit(lambda key: jax.vmap(one)(jax.random.split(key, config.draws)), quick=True)(
-        jax.random.key(config.seed)
-    )
+    drawn = jit(lambda key: jax.vmap(one)(jax.random.split(key, config.draws)), quick=True)
+    models = drawn(jax.random.key(config.seed))
     over = {"model": models, "gamma": np.asarray(config.gammas), "lr": np.asarray(config.lrs)}
 
     def residual(w: jax.Array, model: dict[str, jax.Array], gamma: jax.Array) -> jax.Array:
@@ -101,7 +100,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     short = min(data.sizes["step"], 61)
     fine = (data.loss.isel(step=slice(0, short)) * data.gamma**2 < 100).values
     gap = np.abs(data.kernel.values[..., :short] - data.kernel_map.values[..., :short])
-    yield claim("kernel-map-one", "kernel against the map of one sample, sixty steps: largest deviation").zero(
+    yield claim("map", "kernel against the map of one sample, sixty steps: largest deviation").zero(
         gap[fine].max(), 1e-6, "rounding, amplified by the growth of the loss by up to 1e8"
     )
     # As in the theorems on networks, of width gamma^-2.
@@ -111,32 +110,22 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     rose = one.loss.max("step") > one.loss.isel(step=0)
     diverged = one.outcome == Outcome.DIVERGED
     between = (v >= 2 + margin) & (v <= 4 - margin)
-    for name, seen, among, predicted in (
-        ("below 2 / lambda_0 whose loss ever rose", rose, v <= 2 - margin, 0.0),
-        ("between 2 / lambda_0 and 4 / lambda_0 whose loss rose", rose, between, 1.0),
-        ("between 2 / lambda_0 and 4 / lambda_0 that diverge", diverged, between, 0.0),
-        ("past 4 / lambda_0 that diverge", diverged, v >= 4 + margin, 1.0),
+    two, four = r"$2/\lambda_0$", r"$4/\lambda_0$"
+    why, none = r"the claim, $\gamma\log(1/\gamma^2)$ away from the borders", "no step size lies there"
+    for key, name, seen, among, predicted in (
+        ("rise-below", f"below {two} whose loss ever rose", rose, v <= 2 - margin, 0.0),
+        ("rise-between", f"between {two} and {four} whose loss rose", rose, between, 1.0),
+        ("diverge-between", f"between {two} and {four} that diverge", diverged, between, 0.0),
+        ("diverge-past", f"past {four} that diverge", diverged, v >= 4 + margin, 1.0),
     ):
-        yield claim(f"share-runs-{name}", f"share of the runs {name}").share(
-            predicted,
-            seen,
-            among,
-            "the claim, gamma log(1 / gamma^2) away from the borders",
-            otherwise="no step size lies there",
-        )
+        yield claim(key, f"share of the runs {name}").share(predicted, seen, among, why, otherwise=none)
     yield from _exponents(data.sel(lr=config.lr), config)
     yield from _trends(one)
 
 
 def _exponents(data: xr.Dataset, config: Config) -> Findings:
     """How peak and end depend on gamma at the default step size."""
-    laws = {"the peak loss": (-2.0, data.loss.max("step")), "the kernel at convergence": (0.0, data.kernel[..., -1])}
-    names = [f"exponent of {name} in gamma, step size {config.lr:g}" for name in laws]
-    few, settled = len(config.gammas) < 2, data.outcome == Outcome.CONVERGED
-    if few or not settled.all():
-        why = "one gamma has no exponent" if few else "some runs have not converged in time"
-        yield from (claim(name, name).undecided(law[0], why) for name, law in zip(names, laws.values(), strict=True))
-        return
+    few, settled = len(config.gammas) < 2, bool((data.outcome == Outcome.CONVERGED).all())
     # gamma moves lambda_0 = |phi + gamma Sigma w|^2 away from one, and with it the excess.
     excess, largest = config.lr - 2, max(config.gammas)
     shift = min(config.lr * largest * (2 + largest * config.dim), 0.9 * min(excess, 2 - excess))
@@ -144,14 +133,21 @@ def _exponents(data: xr.Dataset, config: Config) -> Findings:
     limit = jit(lambda excess: wide_limit(excess, steps=steps))(np.array([excess - shift, excess, excess + shift]))
     logs, spread = np.log(config.gammas), np.log(largest / min(config.gammas))
     centred = logs - np.mean(logs)
-    for name, (predicted, values), range_ in zip(names, laws.values(), (limit.peak, limit.curvature), strict=True):
-        slopes = np.log(values.transpose("model", "gamma").values) @ centred / (centred**2).sum()
-        yield claim(name, name).equal(
+    for key, name, predicted, values, range_ in (
+        ("peak-law", "the peak loss", -2.0, data.loss.max("step"), limit.peak),
+        ("end-law", "the kernel at convergence", 0.0, data.kernel[..., -1], limit.curvature),
+    ):
+        yield claim(
+            key,
+            rf"exponent of {name} in $\gamma$, step size {config.lr:g}",
+            given=settled and not few,
+            otherwise=r"one $\gamma$ has no exponent" if few else "some runs have not converged in time",
+        ).equal(
             predicted,
-            estimate(slopes),
-            np.log(np.max(range_) / np.min(range_)) / spread,
-            "the range at infinite width, over the excesses to which the largest gamma moves lambda_0 and over "
-            "all phases, in so many decades",
+            lambda v=values: estimate(np.log(v.transpose("model", "gamma").values) @ centred / (centred**2).sum()),
+            np.log(np.max(range_) / np.min(range_)) / (spread or np.nan),
+            r"the range at infinite width, over all phases and over the excesses to which the largest $\gamma$ moves"
+            r" $\lambda_0$, in so many decades",
         )
 
 
@@ -159,19 +155,14 @@ def _trends(one: xr.Dataset) -> Findings:
     """How peak and end depend on the step size, where every model catapults."""
     past = (one.outcome == Outcome.CONVERGED) & (one.lr * one.kernel.isel(step=0, drop=True) > 2)
     beyond = one.rename(model="seed").sel(lr=past.all("model"))
-    for sentence, values in (
-        ("the peak of the loss rises with the step size", -beyond.loss.max("step")),
-        ("the kernel at convergence falls with the step size", beyond.kernel.isel(step=-1)),
+    few = "fewer than three step sizes at which all models catapult"
+    for key, sentence, values in (
+        ("peak-trend", "the peak of the loss rises with the step size", -beyond.loss.max("step")),
+        ("end-trend", "the kernel at convergence falls with the step size", beyond.kernel.isel(step=-1)),
     ):
         rho, p = falling_trend(values, "lr")
-        if np.isnan(rho):
-            why = "fewer than three step sizes at which all models catapult"
-            yield claim(f"{sentence}-evidence-standard-errors", f"{sentence}: evidence in standard errors").undecided(
-                0.0, why, "at least"
-            )
-            continue
         note = f"correlation {abs(rho):.2f}, mean over models, of {beyond.sizes['lr']} step sizes"
-        yield claim(sentence, sentence).significant(p, "by permutation within models", note)
+        yield claim(key, sentence, not np.isnan(rho), few).significant(p, "by permutation within models", note)
 
 
 @run.figure

@@ -10,7 +10,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, options, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, options, sheet, study
 from secant.studies.shared.two_layer.models import descent, model, tangent_kernel
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import several_samples as sm
@@ -19,7 +19,7 @@ from secant.theory.regression.quadratic_model import two_layer_init
 
 class Config(Seeded):
     width: int = options.width(64, 256, 1_024, at_least=32)
-    samples: int = option(7, at_least=3, help="scalar inputs")
+    samples: int = options.samples(7, at_least=3)
     eta_lambda: float = options.eta_lambda(2.8, at_least=0.1, at_most=3.5)
     steps: int = options.steps(50, at_least=2)
 
@@ -53,7 +53,7 @@ def run(config: Config) -> xr.Dataset:
     x, y, params, start, lr, (pair, b), split = jit(begin, quick=True)(jax.random.key(config.seed))
     inputs = x[:, None]
     outputs = model("quadratic", params, inputs)
-    # the second set of labels differs on the negative inputs only, and must not be felt by the positive ones
+    # The second set of labels differs on the negative inputs only. The positive ones must not feel it.
     labels = np.stack([y, np.where(np.asarray(x) < 0, -2 * np.asarray(y), y)])
     weights = simulate(
         lambda labels: descent("quadratic", params, inputs, labels, lr),
@@ -108,30 +108,28 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = Tolerance(1e-10, why="rounding, amplified by the growth of the loss")
     defect = data.images - data.eigenvalue * data.units
     reduced = xr.concat([factor * data.along - data.a, lr * data.eigenvalue - data.v], "variable")
-    change, loss = data.rest - data.rest[0], (r**2).sum("sample")
-    for name, gap, over in (
-        ("third eigenvalue of the kernel over the first", np.linalg.eigvalsh(kernel.values)[:, :-2], scale),
-        ("p_1 and p_2 are eigenvectors at all times: largest defect", defect, scale),
-        ("residuals: (B.7) against gradient descent, over the largest", r - data.residual_map, np.abs(r).max()),
-        ("kernel: (B.8) against gradient descent", kernel - data.kernel_map, scale),
-        ("loss orthogonal to p_1 and p_2 is constant: largest change over the largest loss", change, loss.max()),
-        ("both directions follow the map of one sample: largest deviation", reduced, 1.0),
+    residual, change, loss = r - data.residual_map, data.rest - data.rest[0], (r**2).sum("sample")
+    for key, name, gap, over in (
+        ("rank", "third eigenvalue of the kernel over the first", np.linalg.eigvalsh(kernel.values)[:, :-2], scale),
+        ("eigenvectors", "$p_1$ and $p_2$ are eigenvectors at all times: largest defect", defect, scale),
+        ("residuals", "residuals: (B.7) against gradient descent, over the largest", residual, np.abs(r).max()),
+        ("kernel", "kernel: (B.8) against gradient descent", kernel - data.kernel_map, scale),
+        ("rest", "loss orthogonal to $p_1$ and $p_2$: largest change over the largest loss", change, loss.max()),
+        ("directions", "both directions follow the map of one sample: largest deviation", reduced, 1.0),
     ):
-        yield claim(name, name).zero(np.abs(gap).max() / over, rounding)
+        yield claim(key, name).zero(np.abs(gap).max() / over, rounding)
     positive = data.x >= 0
-    yield claim("other-labels-negative", "other labels on the negative inputs change the positive outputs by").zero(
-        np.abs(r - data.residual_other).where(positive).max(),
-        rounding,
-        note="the text says the directions are almost independent; they are exactly so",
+    moved = np.abs(r - data.residual_other).where(positive).max()
+    note = "the text calls the directions almost independent; they are exactly independent"
+    yield claim("independence", "change of the positive outputs by other labels on the negative inputs").zero(
+        moved, rounding, note=note
     )
-    # what w must be for (B.9) to hold at the first step, from gradient descent alone
+    # The value of w for which (B.9) holds at the first step, from gradient descent alone.
     one = data.isel(direction=0)
     along, value, square, unit = one.along.values, float(one.eigenvalue[0]), float(one.squares), one.units.values
-    yield claim("reduced-variable-w", "reduced variable w_1 at the start").erratum(
-        (
-            r"w_1 = \tfrac{\eta^2}{m}\langle (g - y)\odot m_+, y\odot m_+\rangle",
-            lr**2 / m * float((r[0] * data.y).where(positive).sum()),
-        ),
+    bare = lr**2 / m * float((r[0] * data.y).where(positive).sum())
+    yield claim("start-w", "reduced variable $w_1$ at the start").erratum(
+        (r"w_1 = \tfrac{\eta^2}{m}\langle (g - y)\odot m_+, y\odot m_+\rangle", bare),
         (
             r"w_1 = \tfrac{\eta^2}{m}\|p_1\|^2\,\langle g - y, \hat p_1\rangle\langle y, \hat p_1\rangle",
             lr**2 / m * square * along[0] * (unit @ data.y.values),
@@ -140,24 +138,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         0,
         "rounding, of a difference of numbers of order one",
         relative=1e-6,
-        note="The factor |p_1|^2 is missing and the part of y orthogonal to p_1 must not enter.",
+        note="The factor $|p_1|^2$ is missing, and the part of $y$ orthogonal to $p_1$ must not enter.",
         where="appendix B.12, before (B.9)",
     )
-    # sign and factor of the change of lambda_1 at a large output with y = 0
+    # Sign and factor of the change of lambda_1 at a large output with y = 0.
     big, eta = 50.0, 5 / value
     state = sm.SamplesState(big * unit, kernel[0].values)
     after = jit(lambda x, state: sm.samples_catapult(x, 0 * x, eta, m).step(state), quick=True)(data.x.values, state)
     pull = big**2 * square / m * eta
-    yield claim(
-        "change-lambda-1", "change of lambda_1 past the maximal step (y = 0, eta lambda_1 = 5, |g| = 50)"
-    ).erratum(
+    past = r"change of $\lambda_1$ past the maximal step ($y = 0$, $\eta\lambda_1 = 5$, $|g| = 50$)"
+    yield claim("change-past-border", past).erratum(
         (r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\lambda_1 - 4\eta)", pull * (value - 4 * eta)),
         (r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\eta\lambda_1 - 4)", pull * (eta * value - 4)),
         unit @ np.asarray(after.kernel) @ unit - value,
         0,
         "rounding",
         relative=1e-10,
-        note="The step size stands at the wrong term; with it the bracket is positive exactly when eta > 4/lambda_1.",
+        note=r"The step size stands at the wrong term; with it at the right one the bracket is positive exactly when"
+        r" $\eta > 4/\lambda_1$.",
         where="appendix B.11, divergence",
     )
 
@@ -174,8 +172,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         sheet.guide(right, data.step, one.v, lw=0.9)
     left.semilogy(data.step, data.rest, "s", ms=3, color="C2", label="orthogonal")
     sheet.guide(left, [], [], "map of one sample", lw=0.9)
-    left.set(title="The loss, direction by direction", xlabel="step", ylabel=r"$\Pi_i\,\mathcal{L}$")
     sheet.mark(right, y=2, lw=0.8, ls=":")
-    right.set(title="The two eigenvalues", xlabel="step", ylabel=r"$\eta\lambda_i$", ylim=(0, None))
-    for axes in (left, right):
-        axes.legend()
+    sheet.label(left, "The loss, direction by direction", "step", r"$\Pi_i\,\mathcal{L}$", "best")
+    sheet.label(right, "The two eigenvalues", "step", r"$\eta\lambda_i$", "best", ylim=(0, None))

@@ -35,8 +35,8 @@ def run(config: Config) -> xr.Dataset:
     r"""Let $g = \frac{\gamma}{2} w^\top\Sigma w$ with $\Sigma^3 = \|x\|^2\Sigma$, and $y = 0$. Then
     $$g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g,
     \qquad \lambda' = \lambda - \eta\gamma^2\|x\|^2 g^2 (4 - \eta\lambda),$$
-    and gradient descent catapults for $2/\lambda(0) < \eta < 4/\lambda(0)$; at finite width, where
-    $\eta\lambda(0) - \gamma^2\eta^2\|x\|^2g(0)^2 > 2$, which the first step decides. The two-layer linear network
+    and gradient descent catapults for $2/\lambda(0) < \eta < 4/\lambda(0)$. At finite width the first step decides:
+    the run catapults where $\eta\lambda(0) - \gamma^2\eta^2\|x\|^2g(0)^2 > 2$. The two-layer linear network
     $f = \frac{1}{\sqrt m} v^\top U x$ is such a model with $\gamma = 1/\sqrt m$.
     """
     m, d = config.width, config.dim
@@ -89,55 +89,50 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     fine = (np.abs(data.output) < 1e5) & (data.step <= data.stopped_at).transpose("lr", "step")
     for name in ("output", "curvature"):
         error = np.abs(data[name] - data[f"{name}_map"]) / (1 + np.abs(data[name]))
-        yield claim(
-            f"{name}-corrected-map-gradient", f"{name}: corrected map against gradient descent on the linear network"
-        ).zero(error.where(fine).max(), 1e-8, "rounding, amplified by the growth of the loss")
+        yield claim(f"{name}-map", f"{name}: corrected map against gradient descent on the linear network").zero(
+            error.where(fine).max(), 1e-8, "rounding, amplified by the growth of the loss"
+        )
     seen = np.asarray(jit(classify_run, quick=True)(np.nan_to_num(data.output.values, nan=np.inf) ** 2))
     start = np.sqrt(float(data.size) / config.width) * data.lr.values * data.output.values[:, 0]
-    ended, expected = (
-        data.outcome.values != Outcome.UNFINISHED,
-        np.asarray(jit(regime, quick=True)(start, data.ratio.values)),
+    expected, ended = np.asarray(jit(regime, quick=True)(start, data.ratio.values)), data.outcome != Outcome.UNFINISHED
+    none, note = f"no run ends within {config.steps} steps", f"of {int(ended.sum())} runs that have ended"
+    yield claim("regimes", "step sizes with another regime than predicted", ended, none).zero(
+        (ended.values & (seen != expected)).sum(), 0, "the claim", note=note
     )
-    yield claim(
-        "step-sizes-another",
-        "step sizes with another regime than predicted",
-        given=ended,
-        otherwise=f"no run ends within {config.steps} steps",
-    ).zero((ended & (seen != expected)).sum(), 0, "the claim", note=f"of {int(ended.sum())} runs that have ended")
-    # one step from a state with a large output, read off gradient descent
+    # One step from a state with a large output, read off gradient descent.
     one = data.isel(lr=int(np.abs(data.ratio - 3.0).argmin("lr")))
     t = int(np.abs(one.output[: int(min(one.stopped_at, one.sizes["step"] - 1))]).argmax("step"))
     (g, g2), (lam, lam2) = one.output.values[t : t + 2], one.curvature.values[t : t + 2]
     lr, size, gamma = float(one.lr), float(data.size), config.width**-0.5
     rounding = Tolerance(relative=1e-8, why="rounding")
-    yield claim("output-coefficient-eta", "output: coefficient of eta^2 |x|^2 g^2").erratum(
+    yield claim("output-coefficient", r"output: coefficient of $\eta^2 |x|^2 g^2$").erratum(
         (r"g' = (1 - \eta\lambda + \gamma\,\eta^2\|x\|^2 g^2)\,g", gamma),
         (r"g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g", gamma**2),
         (g2 / g - 1 + lr * lam) / (lr**2 * size * g**2),
         rounding,
-        note="Two factors gamma come from the two derivatives; gamma^2 = 1/m matches equation (3.11).",
+        note=r"Two factors $\gamma$ come from the two derivatives; $\gamma^2 = 1/m$ matches equation (3.11).",
         where="appendix B.13",
     )
-    yield claim("curvature-coefficient-x", "curvature: coefficient of |x|^2 g^2 (4 - eta lambda)").erratum(
+    yield claim("curvature-coefficient", r"curvature: coefficient of $|x|^2 g^2 (4 - \eta\lambda)$").erratum(
         (r"\lambda' = \lambda - \gamma\|x\|^2 g^2 (4 - \eta\lambda)", gamma),
         (r"\lambda' = \lambda - \eta\,\gamma^2\|x\|^2 g^2 (4 - \eta\lambda)", lr * gamma**2),
         (lam - lam2) / (size * g**2 * (4 - lr * lam)),
         rounding,
-        note="The step size and one factor gamma are lost.",
+        note=r"The step size and one factor $\gamma$ are lost.",
         where="appendix B.13",
     )
-    yield claim(
-        "condition-sigma-linear", "condition on Sigma, for the linear network: norm of Sigma^2 - |x|^2 I"
-    ).erratum(
+    condition = r"condition on $\Sigma$, for the linear network: norm of $\Sigma^2 - |x|^2 I$"
+    yield claim("condition", condition).erratum(
         (r"\Sigma^2 = \|x\|^2 I", 0.0),
         (r"\Sigma^3 = \|x\|^2\,\Sigma", size),
         data.square_defect,
         1e-10,
         "rounding",
-        note="Directions of U orthogonal to x are in the kernel of Sigma when d > 1; the weaker condition is enough.",
+        note=r"Directions of $U$ orthogonal to $x$ are in the kernel of $\Sigma$ when $d > 1$; the weaker condition is"
+        " enough.",
         where="Proposition B.13.1",
     )
-    yield claim("norm-sigma-3", "norm of Sigma^3 - |x|^2 Sigma").zero(data.cube_defect, 1e-10, "rounding")
+    yield claim("cube", r"norm of $\Sigma^3 - |x|^2 \Sigma$").zero(data.cube_defect, 1e-10, "rounding")
 
 
 @run.figure
@@ -153,7 +148,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.plot(one.step, one.lr * one.curvature, "o", **look)
         sheet.guide(right, one.step, one.lr * one.curvature_map, lw=0.9)
     sheet.guide(left, [], [], "map of two numbers", lw=0.9)
-    left.set(title="Two-layer linear network: loss", xlabel="step", ylabel=r"$\frac{1}{2} g^2$", ylim=(1e-10, 1e7))
-    left.legend(fontsize=8, loc="upper right")
+    legend = {"fontsize": 8, "loc": "upper right"}
+    sheet.label(left, "Two-layer linear network: loss", "step", r"$\frac{1}{2} g^2$", legend, ylim=(1e-10, 1e7))
     sheet.mark(right, y=(2, 4), lw=0.8, ls=":")
-    right.set(title="Curvature", xlabel="step", ylabel=r"$\eta\lambda$", ylim=(0, 6))
+    sheet.label(right, "Curvature", "step", r"$\eta\lambda$", ylim=(0, 6))

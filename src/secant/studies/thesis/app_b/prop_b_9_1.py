@@ -13,7 +13,7 @@ from secant.studies.shared.two_layer.starts import random_starts, starting_point
 from secant.theory.regression.quadratic_model import TwoLayer, gated_curvature, gates
 
 WIDE = 200
-"""Neurons from which on the interval is practically certain."""
+"""With this many neurons or more the interval is practically certain."""
 
 
 class Config(Seeded):
@@ -44,7 +44,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _network_gap(key: jax.Array) -> float:
-    """Relative difference between the tangent kernel of a network of Secant's and the formula for it."""
+    """Relative difference between the tangent kernel of one of Secant's networks and its formula."""
     key_weights, key_input = jax.random.split(key)
     x = 2 * jax.random.normal(key_input, (1, 7))
     net = nets.two_layer(WIDE)
@@ -56,29 +56,29 @@ def _network_gap(key: jax.Array) -> float:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    name = "tangent kernel of a network against the formula for it: relative difference"
-    yield claim(name, name).zero(data.network_gap, 1e-13, "rounding")
+    yield claim("formula", "tangent kernel of a network against its formula: relative difference").zero(
+        data.network_gap, 1e-13, "rounding"
+    )
     wide = data.curvature.sel(width=data.width >= WIDE)
     name = "share of networks with curvature between 1/2 and 3/2 is above 0.99"
     if not wide.size:
-        yield claim(name, name).undecided(0.0, f"no width is at least {WIDE}", "at least")
-    shares = [(f"width {m}", wide.sel(width=m)) for m in wide.width.values]
-    for where, draws in (*shares, (f"width {WIDE}, Gaussian outer weights", data.gaussian)):
+        yield claim("interval", name).undecided(0.0, f"no width is at least {WIDE}", "at least")
+    shares = [(f"{m}", f"width {m}", wide.sel(width=m)) for m in wide.width.values]
+    for key, where, draws in (*shares, ("gaussian", f"width {WIDE}, Gaussian outer weights", data.gaussian)):
         count = int(((draws >= 0.5) & (draws <= 1.5)).sum())
-        # So many or more of them, were the share 0.99.
+        # The chance of so many or more of them, were the share 0.99.
         p = binom.sf(count - 1, draws.size, 0.99)
-        yield claim(f"{where}-{name}", f"{where}: {name}").significant(p, "binomial", f"{count} of {draws.size}")
+        yield claim(f"interval-{key}", f"{where}: {name}").significant(p, "binomial", f"{count} of {draws.size}")
     exact = Tolerance(why="exact at every width, up to the sampling error")
-    yield claim(
-        f"gaussian-outer-weights-{WIDE}", f"Gaussian outer weights: standard deviation times sqrt(m) at width {WIDE}"
-    ).equal(np.sqrt(3), _spread(data.gaussian, WIDE), exact)
+    spread = r"standard deviation times $\sqrt m$ at width"
+    yield claim("spread-gaussian", f"Gaussian outer weights: {spread} {WIDE}").equal(
+        np.sqrt(3), _spread(data.gaussian, WIDE), exact
+    )
     for m in sorted({config.widths[0], config.widths[-1]}):
         one = data.curvature.sel(width=m)
-        yield claim(f"mean-curvature-width-{m}", f"mean curvature at width {m}").equal(1.0, estimate(one), exact)
-        yield claim(f"standard-deviation-times-{m}", f"standard deviation times sqrt(m) at width {m}").equal(
-            np.sqrt(2), _spread(one, m), exact
-        )
-    yield claim("variance-output-width", "variance of the output at the largest width").equal(
+        yield claim(f"mean-{m}", f"mean curvature at width {m}").equal(1.0, estimate(one), exact)
+        yield claim(f"spread-{m}", f"{spread} {m}").equal(np.sqrt(2), _spread(one, m), exact)
+    yield claim("output", "variance of the output at the largest width").equal(
         0.5,
         estimate(data.output.isel(width=-1) ** 2),
         0,
@@ -102,9 +102,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for i, m in enumerate(data.width.values):
         left.hist(data.curvature.sel(width=m), color=f"C{i}", label=f"$m = {m}$", **look)
     left.axvspan(0.5, 1.5, color=sheet.faint(), alpha=0.3, lw=0)
-    left.set(title="Initial curvature", xlabel=r"$\lambda_0\,d/\|x\|^2$", ylabel="density", xlim=(0, 2.2))
     right.loglog(data.width, data.curvature.std("network"), "o", color="C0", label="measured")
     sheet.guide(right, data.width, np.sqrt(2 / data.width), r"$\sqrt{2/m}$", lw=1)
-    right.set(title="Its spread", xlabel="width $m$", ylabel="standard deviation")
-    for axes in (left, right):
-        axes.legend()
+    sheet.label(left, "Initial curvature", r"$\lambda_0\,d/\|x\|^2$", "density", "best", xlim=(0, 2.2))
+    sheet.label(right, "Its spread", "width $m$", "standard deviation", "best")

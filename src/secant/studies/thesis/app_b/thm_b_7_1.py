@@ -8,7 +8,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study, unfold
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.exponents import exponent, rate
 from secant.studies.shared.two_layer.starts import random_starts
 from secant.theory.catapult import one_sample as ct
 
@@ -54,47 +54,42 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     under_way = (data.outcome == Outcome.UNFINISHED) & (data.v.isel(step=-1) > 4)
-    yield claim(
-        "share-runs-4",
-        "share of the runs at (4 + log m / sqrt m) / lambda_0 that diverge",
-        given=not under_way.any(),
-        otherwise=f"{config.steps} steps are too few: {int(under_way.sum())} runs are still growing",
-    ).equal(1.0, (data.outcome == Outcome.DIVERGED).mean(), 0, "the claim")
-    yield claim(
-        "exponent-width-distance",
-        "exponent in the width of the distance of the exact border from 4",
-        given=len(config.widths) > 1,
-        otherwise="one width has no exponent",
-    ).equal(
+    growing = f"{config.steps} steps are too few: {int(under_way.sum())} runs are still growing"
+    sentence = r"share of the runs at $(4 + \log m/\sqrt m)/\lambda_0$ that diverge"
+    yield claim("diverge", sentence, given=not under_way.any(), otherwise=growing).equal(
+        1.0, (data.outcome == Outcome.DIVERGED).mean(), 0, "the claim"
+    )
+    sentence, several = "exponent in the width of the distance of the exact border from 4", len(config.widths) > 1
+    yield claim("border-law", sentence, given=several, otherwise="one width has no exponent").equal(
         -1.0,
         lambda: exponent(np.abs(data.border - 4)),
         1 / np.sqrt(min(config.widths)),
-        "the curvature at the start varies by sqrt(2/m)",
-        note="the theorem allows log m / sqrt m",
+        r"the curvature at the start varies by $\sqrt{2/m}$",
+        note=r"the theorem allows $\log m/\sqrt m$",
     )
     # Large is an output for which R_lambda has the sign of 4 - eta lambda, |g - y| (eta lambda - 4) > 4 |y|.
     large = (data.v > 4) & (np.abs(data.a) * (data.v - 4) > 4 * np.abs(data.bend)) & (np.abs(data.a) < 1e3)
     change = data.v.shift(step=-1) - data.v
     rises = (change > 0).where(large & np.isfinite(change))
-    yield claim("sign-r-lambda", "sign of R_lambda when the output is large").erratum(
+    yield claim("sign", r"sign of $R_\lambda$ when the output is large").erratum(
         (r"R_\lambda(t) > 0", 1.0),
         (r"R_\lambda(t) < 0", -1.0),
         -(2 * rises - 1).mean(),
         0.0,
         "a sign",
-        note="R_lambda is subtracted in (3.12); with eta lambda > 4 it is negative, so the curvature increases.",
+        note=r"$R_\lambda$ is subtracted in (3.12); with $\eta\lambda > 4$ it is negative, so the curvature increases.",
         where="section 3.3, divergence",
     )
     m = np.geomspace(1e4, 1e12, 9)
     epsilon = np.log(m) / np.sqrt(m)
     balance = (1 / (epsilon * np.sqrt(m))) ** 2  # epsilon u = sqrt(u / m), solved for u
-    yield claim("order-u-which", "order of u at which w can stop the growth: power of log m").erratum(
+    yield claim("balance", r"order of $u$ at which $w$ can stop the growth: power of $\log m$").erratum(
         (r"u = O(1/\sqrt{\log m})", -0.5),
         (r"u = \Theta(1/\log^2 m)", -2.0),
-        np.polyfit(np.log(np.log(m)), np.log(balance), 1)[0],
+        rate(np.log(m), balance),
         1e-6,
         "an identity",
-        note="Balance epsilon u against sqrt(u/m) with epsilon = log m / sqrt m.",
+        note=r"Balance $\varepsilon u$ against $\sqrt{u/m}$ with $\varepsilon = \log m/\sqrt m$.",
         where="appendix B.7",
         by="derivation",
     )
@@ -111,12 +106,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.semilogy(one.step, one.a**2, "o-", label=rf"$m = 10^{{{np.log10(width):.0f}}}$", **look)
         middle.plot(one.step, one.v, "o-", **look)
         right.plot(np.full(data.sizes["seed"], width), np.abs(data.border.sel(width=width) - 4), ".", alpha=0.6, **look)
-    left.set(title=r"The loss, $\eta\lambda_0 = 4 + \varepsilon$", xlabel="step", ylabel=r"$u \propto \mathcal{L}/m$")
-    left.set_ylim(top=1e6)
     sheet.mark(middle, y=4, lw=0.8, ls=":")
-    middle.set(title="The curvature", xlabel="step", ylabel=r"$v = \eta\lambda$", ylim=(3.5, 8))
     sheet.guide(right, m, np.log(m) / np.sqrt(m), r"$\log m/\sqrt{m}$", lw=1)
     sheet.guide(right, m, 10 / m, r"slope $-1$", ls=":")
-    sheet.label(right, "The exact border", "width $m$", r"$|\eta_{\max}\lambda_0 - 4|$", xscale="log", yscale="log")
-    for axes in (left, right):
-        axes.legend()
+    above, curvature = r"The loss, $\eta\lambda_0 = 4 + \varepsilon$", r"$v = \eta\lambda$"
+    sheet.label(left, above, "step", r"$u \propto \mathcal{L}/m$", "best", ylim=(None, 1e6))
+    sheet.label(middle, "The curvature", "step", curvature, ylim=(3.5, 8))
+    logs, distance = {"xscale": "log", "yscale": "log"}, r"$|\eta_{\max}\lambda_0 - 4|$"
+    sheet.label(right, "The exact border", "width $m$", distance, "best", **logs)

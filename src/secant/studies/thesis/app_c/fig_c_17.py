@@ -7,7 +7,7 @@ from secant.lab import Figure, Findings, Options, claim, estimate, option, optio
 from secant.lab.verdicts.significance import falling_trend
 from secant.studies.shared.catapults import raises
 from secant.studies.shared.catapults.raises_drawn import draw_branches, draw_ends
-from secant.studies.shared.features.batch_sizes import check_memory
+from secant.studies.shared.features.limits import check_memory
 from secant.studies.shared.features.tasks import Sizes, feature_task
 from secant.theory.wide.relu_gradients import alignment_with_identity
 

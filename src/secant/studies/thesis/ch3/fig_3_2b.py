@@ -4,7 +4,8 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, study
 from secant.studies.shared.panels import PANELS
-from secant.studies.shared.step_sizes.generalization import PanelConfig, sweep_steps
+from secant.studies.shared.step_sizes.generalization import sweep_steps
+from secant.studies.shared.step_sizes.sizes import PanelConfig
 from secant.studies.shared.step_sizes.statements import draw_panels, loss_findings
 
 

@@ -4,7 +4,8 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, study
 from secant.studies.shared.panels import PANELS, known_panel
-from secant.studies.shared.step_sizes.generalization import PanelsConfig, sweep_panels
+from secant.studies.shared.step_sizes.generalization import sweep_panels
+from secant.studies.shared.step_sizes.sizes import PanelsConfig
 from secant.studies.shared.step_sizes.statements import draw_panels, loss_findings
 from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 

@@ -17,6 +17,7 @@ from secant.dynamics import Probe, Stop
 from secant.expansion import expand
 from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study
 from secant.optim import Problem, train
+from secant.studies.shared.about import about
 
 RISE = 1.2
 """A loss has risen if it passes this many times the smallest before."""
@@ -27,12 +28,12 @@ class Config(Seeded):
     samples: int = options.samples(16, 48, 128, at_least=8, at_most=2_000)
     dim: int = options.dim(10, at_least=3, at_most=10_000)
     outputs: int = option(3, at_least=2, at_most=100, help="outputs of the second network")
-    top: int = option(5, at_least=1, at_most=2_000, help="directions at the top of the kernel, times the outputs")
+    top: int = option(5, at_least=1, at_most=2_000, help="directions at the top of the kernel, for each output")
     ratio: float = options.ratio(1.5, above=1, at_most=2)
     steps: int = options.steps(60, 120, 400, at_least=20, at_most=100_000)
 
     def check(self) -> None:
-        """Refuses more directions than there are, more outputs than pairs of coordinates, and too large kernels."""
+        """Refuses more directions than there are, more outputs than pairs of coordinates, and kernels beyond memory."""
         if self.top > self.samples:
             raise ValueError(f"top: must be at most samples, which is {self.samples}, got {self.top}.")
         if self.outputs >= self.dim:
@@ -47,7 +48,7 @@ def run(config: Config) -> xr.Dataset:
     squared loss splits exactly at every step, $$\mathcal L = \frac1n \|f - y\|^2
     = \frac1n \|\mathcal P_{\le s}(f - y)\|^2 + \frac1n \|\mathcal P_{> s}(f - y)\|^2
     = \mathcal L_{\le s} + \mathcal L_{> s},$$ with $\mathcal L_{\le n} = \mathcal L$; for $k$ outputs the kernel has
-    $kn$ directions. It is run through a catapult: with a step size above the critical one the loss rises and falls,
+    $kn$ directions. The runs go through a catapult: with a step size above the critical one the loss rises and falls,
     and the kernel ends below the border, $\lambda_{\max}(K) < n/\eta$.
 
     One step changes the residual by $f' - y = (I - \frac{2\eta}{n} K)(f - y) + \Delta$ with
@@ -67,7 +68,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _catapult(x: jax.Array, y: jax.Array, outputs: int, key: jax.Array, config: Config) -> xr.Dataset:
-    """Gradient descent with a step size above the critical one, the loss split at every step."""
+    """Gradient descent with a step size above the critical one. The loss is split at every step."""
     net = nets.mlp([config.width], outputs, activation="relu")
     start, s = net.init(key, x.shape), config.top * outputs
 
@@ -117,33 +118,24 @@ def _bend(f: Any, start: Params, x: jax.Array, y: jax.Array, lr: float) -> jax.A
 def check(data: xr.Dataset, config: Config) -> Findings:
     why = "rounding: orthonormal directions to some units in the last place"
     for k in data.outputs.values:
-        one = data.sel(outputs=k).dropna("step", subset=["loss"])
-        name = "one output" if k == 1 else f"{k} outputs"
-        for label, gap in (
-            (f"L against L_<=s + L_>s with s = {config.top * k}", one.loss - one.top - one.rest),
-            ("L against the sum over all directions", one.loss - one["all"]),
+        one, name = data.sel(outputs=k).dropna("step", subset=["loss"]), "one output" if k == 1 else f"{k} outputs"
+        of, loss = about(f"outputs-{k}", name), one.loss.values
+        for key, sum_, gap in (
+            ("split", rf"$L_{{\le s}} + L_{{>s}}$ with $s = {config.top * k}$", one.loss - one.top - one.rest),
+            ("all-directions", "the sum over all directions", one.loss - one["all"]),
         ):
-            found = (np.abs(gap) / one.loss).max()
-            yield claim(f"{name}-{label}-relative-difference", f"{name}: {label}, largest relative difference").zero(
-                found, 1e-12, why
-            )
-        yield claim(
-            f"{name}-catapult-loss-smallest", f"{name}: a catapult, largest loss over the smallest before it"
-        ).at_least(
-            RISE,
-            (one.loss.values / np.minimum.accumulate(one.loss.values)).max(),
-            "below the critical step size the loss never rises",
+            sentence = f"$L$ against {sum_}, largest relative difference"
+            yield of(key, sentence).zero((np.abs(gap) / one.loss).max(), 1e-12, why)
+        yield of("rise", "a catapult, largest loss over the smallest before it").at_least(
+            RISE, (loss / np.minimum.accumulate(loss)).max(), "below the critical step size the loss never rises"
         )
-        yield claim(
-            f"{name}-kernel-end-border",
-            f"{name}: kernel at the end over the border n / eta",
-            given=one.sizes["step"] > config.steps,
-            otherwise=f"the loss diverges in {one.sizes['step'] - 1} steps",
-        ).at_most(1.0, one.kernel[-1] * one.lr / config.samples, "only below the border can the loss fall")
+        back, diverges = one.sizes["step"] > config.steps, f"the loss diverges in {one.sizes['step'] - 1} steps"
+        yield of("border", r"kernel at the end over the border $n/\eta$", given=back, otherwise=diverges).at_most(
+            1.0, one.kernel[-1] * one.lr / config.samples, "only below the border can the loss fall"
+        )
     ratio, scatter = data.bend.values
-    yield claim(
-        "what-step-quadratic", "what a step of the quadratic model adds to the linear map, over <w' - w, H (w' - w)>"
-    ).erratum(
+    added = r"what a step of the quadratic model adds to the linear map, over $\langle w' - w, H (w' - w)\rangle$"
+    yield claim("taylor-factor", added).erratum(
         (r"\Delta_i = \langle w' - w, H_{f_i} (w' - w) \rangle", 1.0),
         (r"\Delta_i = \tfrac12 \langle w' - w, H_{f_i} (w' - w) \rangle", 0.5),
         ratio,

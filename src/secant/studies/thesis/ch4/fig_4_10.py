@@ -5,14 +5,15 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Options, claim, estimate, option, options, ratio_of_means, scaled, sheet, study
 from secant.studies.shared.features.batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
-from secant.studies.shared.features.batch_sizes import Setting, batch_sizes, check_runs, ended_well
+from secant.studies.shared.features.batch_sizes import Setting, batch_sizes, ended_well
+from secant.studies.shared.features.limits import check_runs
 from secant.studies.shared.features.tasks import Sizes, feature_task
 
 LITTLE = 0.25
-"""An effect with small steps is little beside the one with large steps if it is at most this share of it."""
+"""An effect with small steps is little if it is at most this share of the effect with large steps."""
 
 WIDTH_OF_A_LINE = 0.05
-"""Two curves coincide if nowhere so far apart, in units of where they begin."""
+"""Two curves coincide if their distance, in units of where they begin, stays below this everywhere."""
 
 
 class Config(Options):
@@ -22,7 +23,7 @@ class Config(Options):
     held_out: int = scaled(smoke=200, laptop=1_000, paper=5_000, at_least=10, help="for validation, and for testing")
     dim: int = options.dim(20, 50, 100, at_least=2)
     large: float = option(0.5, at_least=1e-3, at_most=2, help="the larger step over the critical one of all samples")
-    small: float = option(0.025, at_least=1e-3, at_most=2, help="the smaller one")
+    small: float = option(0.025, at_least=1e-3, at_most=2, help="the smaller step over the same critical one")
     goal: float = scaled(
         smoke=0.1, laptop=5e-2, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"
     )
@@ -33,7 +34,7 @@ class Config(Options):
     seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
-        """Batches are of samples that there are, and one step size is smaller than the other."""
+        """Refuses batches larger than the data, and a smaller step size that is not smaller."""
         check_runs(self)
         if self.small >= self.large:
             raise ValueError(f"small: must be below the larger step size, {self.large}, got {self.small}.")
@@ -42,9 +43,9 @@ class Config(Options):
 @study("thesis/fig-4.10", section="4.4", title="With small steps the batch size does not matter", precision="float32")
 def run(config: Config) -> xr.Dataset:
     r"""Smaller batches learn better features because their steps exceed the critical step of their batch. With a step
-    size of a fortieth of the critical one of all samples none does, and batch size has little effect on test loss and
-    alignment; with half the critical one it has (figure 4.10, on the task of table 4.1, $f^*(x) = x_1x_2$). Nor do the
-    validation losses on the way differ, step by step (figure C.23).
+    size of a fortieth of the critical one of all samples no step exceeds it. Batch size then has little effect on test
+    loss and alignment; with half the critical step it has an effect (figure 4.10, on the task of table 4.1,
+    $f^*(x) = x_1x_2$). The validation losses on the way do not differ either, step by step (figure C.23).
     """
     return batch_sizes(
         feature_task("rank-2", Sizes(config.width, config.samples, config.held_out, config.dim)),
@@ -63,25 +64,19 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name, sign, what in measures("loss"):
         gain = gains(trained[name], sign, few, many)
         large, small = (gain.sel(share=share).values for share in (config.large, config.small))
-        found = ratio_of_means(small, large)
+        over, steps = ratio_of_means(small, large), "of the critical step"
+        why = "'little effect', for which the thesis has no number: a quarter at most"
+        note = f"{np.nanmean(small):.3g} and {np.nanmean(large):.3g}"
         yield claim(
-            f"{what}-gain-batches-{few}-{many}-{config.large:g}-critical",
-            f"{what}: gain of batches of {few} over {many} with {config.large:g} of the critical step",
+            f"{name}-gain", f"{what}: gain of batches of {few} over {many} with {config.large:g} {steps}"
         ).at_least(0.0, estimate(large), "smaller batches, better features")
-        yield claim(
-            f"{what}-{config.small:g}-{config.large:g}-size",
-            f"{what}: that with {config.small:g} of it, over that with {config.large:g}, in size",
-        ).at_most(
-            LITTLE,
-            found._replace(value=abs(found.value)),
-            "'little effect', for which the thesis has no number: a quarter at most",
-            note=f"{np.nanmean(small):.3g} and {np.nanmean(large):.3g}",
-        )
+        sentence = f"{what}: size of the gain with {config.small:g} {steps}, over that with {config.large:g}"
+        yield claim(f"{name}-effect", sentence).at_most(LITTLE, over._replace(value=abs(over.value)), why, note=note)
     apart = on_the_way(*(data.sel(batch=size, share=config.small) for size in (few, many)))
     yield claim(
-        f"validation-loss-{config.small:g}-critical-{few}-{many}",
-        f"validation loss with {config.small:g} of the critical step: largest distance of batches of"
-        f" {few} and {many} at the same step, over the loss at the start",
+        "validation-loss",
+        f"validation loss with {config.small:g} of the critical step: largest distance of batches of {few} and {many}"
+        " at the same step, over the loss at the start",
         given=apart,
         otherwise="the two batch sizes have no look in common but the first",
     ).at_most(WIDTH_OF_A_LINE, estimate(apart), "the curves coincide: to a twentieth, about the width of a line")

@@ -7,18 +7,13 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Figure, Findings, Options, claim, estimate, option, options, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Options, estimate, option, options, scaled, sheet, study, unfold
 from secant.lab.verdicts.significance import falling_trend
 from secant.optim import optimisers
+from secant.studies.shared.about import about
 from secant.studies.shared.features.batch_claims import goal_finding
-from secant.studies.shared.features.batch_sizes import (
-    Setting,
-    Trial,
-    batch_training,
-    check_batches,
-    check_memory,
-    ended_well,
-)
+from secant.studies.shared.features.batch_sizes import Setting, Trial, batch_training, ended_well
+from secant.studies.shared.features.limits import check_batches, check_sizes
 from secant.studies.shared.features.tasks import TITLES, Sizes, feature_task
 
 RULES = {
@@ -30,7 +25,7 @@ RULES = {
     "RMSprop": optimisers.rmsprop,
     "Adam": optimisers.adam,
 }
-"""By name; all but the first on batches. Momentum is 0.9, and everything else as in PyTorch."""
+"""Optimisers by name; all but the first run on batches. Momentum is 0.9, and everything else as in PyTorch."""
 
 STEPS = {
     "rank-2": {"GD": 2.0, "SGD": 2.0, "momentum": 2.0, "Adadelta": 2.0, "Adagrad": 0.1, "RMSprop": 1e-2, "Adam": 1e-2},
@@ -45,8 +40,8 @@ class Config(Options):
     rules: tuple[str, ...] = option(tuple(RULES), shortest=4, distinct=True, help=f"some of {', '.join(RULES)}")
     batch: int = options.batch(20, 100)
     shallow: int = scaled(smoke=48, laptop=256, paper=1_024, at_least=8, help="width of the network of rank 2")
-    deep: int = scaled(smoke=48, laptop=128, paper=256, at_least=8, help="of the hidden layers of the others")
-    samples: int = scaled(smoke=100, laptop=600, paper=2_000, at_least=8, help="for training, at most 1,000 if deep")
+    deep: int = scaled(smoke=48, laptop=128, paper=256, at_least=8, help="width of the networks of the others")
+    samples: int = options.samples(100, 600, 2_000, at_least=8)
     held_out: int = scaled(smoke=200, laptop=1_000, paper=5_000, at_least=10, help="for validation, and for testing")
     dim: int = options.dim(10, 50, 100, at_least=10)
     goal: float = scaled(
@@ -59,36 +54,29 @@ class Config(Options):
 
     @property
     def sizes(self) -> Sizes:
-        """Network and data of the panel."""
+        """Network and data of the panel; deep networks have at most 1,000 training samples."""
         if self.panel == "rank-2":
             return Sizes(self.shallow, self.samples, self.held_out, self.dim)
         return Sizes(self.deep, min(self.samples, 1_000), self.held_out, self.dim)
 
     def check(self) -> None:
-        """Rules that there are, and batches of samples that there are."""
+        """Refuses unknown rules, batches larger than the data, and what no memory holds."""
         if unknown := [name for name in self.rules if name not in RULES]:
             raise ValueError(f"rules: must be some of {', '.join(RULES)}, got {', '.join(unknown)}.")
         check_batches("batch", self.batch, self.sizes.samples)
-        check_memory(
-            draws=self.draws * len(self.rules),
-            samples=self.samples,
-            held_out=self.held_out,
-            dim=self.dim,
-            width=self.sizes.width,
-            steps=self.steps,
-            deep=self.panel != "rank-2",
-        )
+        draws, sizes = self.draws * len(self.rules), self.sizes._replace(samples=self.samples)
+        check_sizes(sizes, draws=draws, steps=self.steps, deep=self.panel != "rank-2")
 
 
 @study("thesis/fig-4.11", section="4.4", title="Across optimisers, test loss falls with alignment", precision="float32")
 def run(config: Config) -> xr.Dataset:
     r"""Gradient descent, stochastic gradient descent, momentum, Adadelta, Adagrad, RMSprop and Adam train one network
     on one task, on batches of 100 but for the first, with the step sizes of table C.1, to a training loss of $10^{-3}$.
-    Test loss and alignment of the gradient outer product with the truth are strongly, negatively correlated: whatever
-    optimiser finds the better features, generalises better.
+    Test loss and alignment of the gradient outer product with the truth are strongly, negatively correlated: an
+    optimiser that finds better features generalises better.
 
-    The thesis has four tasks; in the second one figure 4.8 says rank 3, its appendix rank 4: both are here, by `panel`.
-    Of every run counts the look with the smallest validation loss.
+    The thesis has four tasks. For the second one figure 4.8 says rank 3, its appendix rank 4: both are here, by
+    `panel`. Each run counts with its look of the smallest validation loss.
     """
     samples, steps, parts = config.sizes.samples, STEPS[config.panel], []
     task, seeds = feature_task(config.panel, config.sizes), range(config.seed, config.seed + config.draws)
@@ -106,7 +94,7 @@ def run(config: Config) -> xr.Dataset:
     training = batch_training(task, setting, config.batch, samples, chosen, label="optimisers", count=False)
     which, drawn = np.divmod(np.arange(len(rules) * len(seeds)), len(seeds))
     found = training(Trial(jax.tree.map(lambda leaf: leaf[drawn], draws), which.astype(np.int32)))
-    # What was best is enough here.
+    # The best look is enough here.
     parts.append(unfold(found.drop_dims("look"), "seed", rule=others, seed=range(len(seeds))))
     return xr.concat(parts, "rule", join="outer").assign_coords(seed=list(seeds)).sel(rule=list(config.rules))
 
@@ -120,8 +108,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     aligned, test = (trained[name].transpose("seed", "rule").values for name in ("aligned", "test"))
     ordered = np.take_along_axis(test, aligned.argsort(axis=1), axis=1)
     rho, p = falling_trend(xr.DataArray(ordered, dims=("seed", "place")), "place")
-    title = TITLES[config.panel]
-    yield claim(f"{title}-test-loss-falls", f"{title}: test loss falls with alignment across optimisers").significant(
+    of = about(config.panel, TITLES[config.panel])
+    yield of("trend", "test loss falls with alignment across optimisers").significant(
         p,
         "by permutation within seeds",
         f"Spearman correlation {rho:.2f}, mean over seeds; alignment and test loss: {table}",
@@ -129,21 +117,19 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     # By Fisher's transformation.
     middle, count = np.arctanh(np.clip(_pearson(means), -1 + 1e-12, 1 - 1e-12)), int(np.isfinite(means.aligned).sum())
     low, high = np.tanh(middle + np.array([-1, 1]) * 1.96 / np.sqrt(max(count - 3, 1)))
-    yield claim(
-        f"{title}-pearson-correlation-test", f"{title}: Pearson correlation of test loss and alignment, mean over seeds"
-    ).at_most(
+    yield of("pearson", "Pearson correlation of test loss and alignment, mean over seeds").at_most(
         -np.sqrt(0.5),
         estimate([_pearson(trained.sel(seed=seed)) for seed in data.seed]),
         "strong: alignment explains at least half of the variance",
-        note=f"of the {len(config.rules)} means over seeds {_pearson(means):.3f}, "
-        f"and with 95 percent in [{low:.2f}, {high:.2f}]",
+        note=f"for the {len(config.rules)} means over seeds {_pearson(means):.3f}, with 95 percent in"
+        f" [{low:.2f}, {high:.2f}]",
     )
     lost = [f"{int((~ended_well(data.sel(rule=name))).sum())} of {name}" for name in config.rules]
     yield goal_finding(data, f"the others, {', '.join(n for n in lost if n[0] != '0') or 'none'}, are left out")
 
 
 def _pearson(data: xr.Dataset) -> float:
-    """Of the runs that have been trained; NaN if they are too few or all alike."""
+    """The correlation over trained runs; NaN if they are too few or all alike."""
     pair = np.array([data.aligned, data.test])
     pair = pair[:, np.isfinite(pair).all(axis=0)]
     if pair.shape[1] < 4 or not np.ptp(pair, axis=1).all():
@@ -159,10 +145,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         mean = one.mean("seed")
         axes.plot(one.aligned, one.test, "o", ms=4, color=f"C{i}", alpha=0.35)
         axes.plot(mean.aligned, mean.test, "D", ms=8, color=f"C{i}", label=name)
-    title = TITLES[config.panel].capitalize()
-    axes.set(
-        title=f"{title}, {config.draws} draws and their means",
-        xlabel="alignment with the truth",
-        ylabel="test loss",
-    )
+    title = f"{TITLES[config.panel].capitalize()}, {config.draws} draws and their means"
+    sheet.label(axes, title, "alignment with the truth", "test loss")
     figure.legend(loc="outside right center")

@@ -1,10 +1,14 @@
 """Figures 4.2, 4.3 and C.2 to C.5: a catapult happens in the first few directions of the tangent kernel."""
 
+from collections.abc import Callable
+
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Estimate, Figure, Findings, claim, option, options, scaled, study
+from secant.lab import Estimate, Figure, Finding, Findings, option, options, scaled, study
+from secant.lab.verdicts.claims import Claim
+from secant.studies.shared.about import about
 from secant.studies.shared.catapults.panels import DENSE, PANELS, Networks, Panel, check_panels, start_of, starts_of
 from secant.studies.shared.catapults.runs import Looks, descend, ended
 from secant.studies.shared.catapults.splits_drawn import draw_splits, legends_beside
@@ -19,26 +23,26 @@ class Config(Networks):
         help=f"some of {', '.join(PANELS)}",
     )
     width: int = options.width(256, 1_024, at_least=4)
-    top: int = option(5, at_least=1, help="directions at the top of the kernel, times the outputs")
+    top: int = option(5, at_least=1, help="directions at the top of the kernel, for each output")
     ratio: float | None = options.ratio(None, at_least=1e-2, at_most=20)
     steps: int = options.steps(30, 40, 150, at_least=10, at_most=10**6)
     draws: int = options.draws(2, 2, 5, at_most=1_000)
     starts: int = option(12, at_least=2, at_most=1_000, help="draws of the critical step at the start, where printed")
 
     def check(self) -> None:
-        """Panels that there are."""
+        """Refuses unknown panels."""
         super().check()
         check_panels("panels", self.panels)
 
     def within(self, panel: Panel) -> int:
-        """Directions at the top of a panel's kernel, which has others too."""
+        """Directions at the top of a panel's kernel: fewer than there are in all."""
         return min(self.top * panel.outputs, self.samples * panel.outputs - 1)
 
 
 @study("thesis/fig-4.3", section="4.3.1", title="A catapult happens at the top of the kernel", precision="float32")
 def run(config: Config) -> xr.Dataset:
-    r"""Gradient descent with a constant step above the critical one, $\eta > n/\|K\|_2$, on 128 images of two classes
-    of CIFAR-10 or 128 samples of $f^*(x) = x_1x_2$. Split the loss between the first $s$ eigenvectors of the current
+    r"""Gradient descent has a constant step above the critical one, $\eta > n/\|K\|_2$, on 128 images of two classes of
+    CIFAR-10 or 128 samples of $f^*(x) = x_1x_2$. Split the loss between the first $s$ eigenvectors of the current
     tangent kernel and the rest: the spike is in $\mathcal L_{\le 5}$ alone, $\mathcal L_{>5}$ falls almost
     monotonically (figures 4.3, C.3 and C.4; for ten outputs 10, 30 or 50 directions, figure C.5), and $\|K\|_2$ is
     smaller after the catapult than before (figures 4.2 and C.2).
@@ -73,52 +77,49 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         panel, runs = PANELS[name], data.sel(panel=name)
         title, s = panel.title, config.within(panel)
         rows = [_judged(ended(runs.isel(run=i))) for i in range(runs.sizes["run"])]
-        yield claim(f"{title}-runs-diverge", f"{title}: runs that diverge").zero(
+        of = about(name, title)
+        yield of("diverge", "runs that diverge").zero(
             (runs.outcome == Outcome.DIVERGED).sum(), 0, "a catapult comes back"
         )
-        yield claim(
-            f"{title}-loss-smallest-before", f"{title}: largest loss over the smallest before, the least of all draws"
-        ).at_least(2.0, min(row["height"] for row in rows), "a catapult: the loss at least doubles")
+        yield of("height", "largest loss over the smallest before, the least of all draws").at_least(
+            2.0, min(row["height"] for row in rows), "a catapult: the loss at least doubles"
+        )
         # A loss that only falls has no spike to split.
-        spikes, without = [row for row in rows if row["height"] > 1], "the loss of no draw rises"
+        spikes = {key: [row[key] for row in rows if row["height"] > 1] for key in rows[0]}
+        split = about(name, title, given=spikes["height"], otherwise="the loss of no draw rises")
         tenth = "'almost' monotone: the rest may add a tenth of the spike"
-        yield claim(
-            f"{title}-rise-loss-within-{s}",
-            f"{title}: rise of the loss within {s} directions over that of the loss, to the peak",
-            given=spikes,
-            otherwise=without,
-        ).at_least(1.0, min((row["share"] for row in spikes), default=np.nan), tenth, slack=0.1)
-        yield claim(
-            f"{title}-rises-loss-beyond-{s}",
-            f"{title}: all rises of the loss beyond {s} directions, over the height of the spike",
-            given=spikes,
-            otherwise=without,
-        ).zero(max((row["rises"] for row in spikes), default=np.nan), 0.1, tenth)
-        yield claim(
-            f"{title}-norm-kernel-after",
-            f"{title}: norm of the kernel after over before, the most of all draws",
-            given=spikes,
-            otherwise=without,
-        ).at_most(1.0, max((row["kernel"] for row in spikes), default=np.nan), "the catapult lowers it")
+        yield split("share", f"rise of the loss within {s} directions over that of the loss, to the peak").at_least(
+            1.0, min(spikes["share"], default=np.nan), tenth, slack=0.1
+        )
+        yield split("rest", f"all rises of the loss beyond {s} directions, over the height of the spike").zero(
+            max(spikes["rises"], default=np.nan), 0.1, tenth
+        )
+        yield split("kernel", "norm of the kernel after over before, the most of all draws").at_most(
+            1.0, max(spikes["kernel"], default=np.nan), "the catapult lowers it"
+        )
         if panel.critical is not None:
-            # Of the critical step size at the start the thesis has one draw.
-            drawn, count = runs.criticals.values, config.starts
-            spread = float(drawn.std(ddof=1) * np.sqrt(1 + 1 / count))
-            unsaid = "depth and width of this network are" if panel.target else "how pixels are scaled is"
-            yield claim(
-                f"{title}-critical-step-size",
-                f"{title}: critical step size at the start, against the printed one",
-                given=_full_size(panel, config),
-                otherwise="the thesis has other data or a network of another size",
-            ).equal(
-                panel.critical,
-                Estimate(float(drawn.mean()), spread, count - 1),
-                0,
-                "the rounding of the printed number",
-                relative=0.02,
-                note=f"from {drawn.min():.3g} to {drawn.max():.3g} over {count} draws. The error is that of one draw,"
-                f" for the thesis has one; {unsaid} not said",
-            )
+            yield _printed(of, panel, runs.criticals.values, config)
+
+
+def _printed(of: Callable[..., Claim], panel: Panel, drawn: np.ndarray, config: Config) -> Finding:
+    """The critical step size at the start, for which the thesis has one draw."""
+    count = config.starts
+    spread = float(drawn.std(ddof=1) * np.sqrt(1 + 1 / count))
+    unsaid = "depth and width of this network" if panel.target else "how pixels are scaled"
+    return of(
+        "critical",
+        "critical step size at the start, against the printed one",
+        given=_full_size(panel, config),
+        otherwise="the thesis has other data or a network of another size",
+    ).equal(
+        panel.critical,
+        Estimate(float(drawn.mean()), spread, count - 1),
+        0,
+        "the rounding of the printed number",
+        relative=0.02,
+        note=f"from {drawn.min():.3g} to {drawn.max():.3g} over {count} draws. The error is that of one draw, because"
+        f" the thesis has one. The thesis does not state {unsaid}",
+    )
 
 
 def _full_size(panel: Panel, config: Config) -> bool:

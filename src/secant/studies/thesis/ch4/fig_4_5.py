@@ -17,21 +17,23 @@ from secant.optim import Batches, Problem, train
 from secant.optim.batches import BatchState
 
 MOST = 0.9
-"""In so many of ten cases what happens at most visits does."""
+"""What happens at most visits happens in at least this share of them."""
+
+GATES_TURN = "gates turn at the first visit"
 
 
 class Config(Options):
     width: int = options.width(1_000, 10_000, at_least=8)
     samples: int = options.samples(40, 100, at_least=3)
     dim: int = options.dim(40, 100, at_least=2)
-    length: float = option(2.0, at_least=1.1, at_most=100, help="by how much one sample is longer, input and target")
+    length: float = option(2.0, at_least=1.1, at_most=100, help="how many times longer one sample is, input and target")
     lr: float = options.lr(0.9, below=2)
     epochs: int = scaled(smoke=3, laptop=6, at_least=1, at_most=10_000, help="passes over the data")
     draws: int = options.draws(16, 16, 100, at_least=2)
     seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
-        """The step size lies between the two critical ones."""
+        """Refuses a step size below the critical one of the longer sample, and what no memory holds."""
         if self.lr * self.length**2 <= 2:
             least = 2 / self.length**2
             raise ValueError(f"lr: must be above the critical step of the longer sample, {least:.4g}, got {self.lr}.")
@@ -42,21 +44,21 @@ class Config(Options):
 @study("thesis/fig-4.5", section="4.3.2", title="The loss spikes at one sample", precision="float32")
 def run(config: Config) -> xr.Dataset:
     r"""A wide two-layer ReLU network $f(x) = m^{-1/2}\sum_i v_i\,\mathrm{relu}(u_i^\top x)$ with fixed signs $v$ learns
-    $y = 1$ on 100 points of the unit sphere, one of which, $(x^*, y^*)$, is doubled. Stochastic gradient descent sees
+    $y = 1$ on 100 points of the unit sphere. One sample, $(x^*, y^*)$, is doubled. Stochastic gradient descent sees
     one sample a step, whose critical step size is
     $$\eta_{\mathrm{crit}}(x) = \frac1{K(x, x)} \approx \frac2{\|x\|^2}:$$
     $\frac12$ for $x^*$ and 2 for all others. With a constant step between the two, the training loss has a spike
     exactly where the gradient is taken on $x^*$ (figure 4.5).
 
-    Exactly so for the loss of the sample itself, which rises at a step if and only if the step is above its critical
-    size. The loss of all samples also rises a little at many other steps, because fitting one sample moves the
-    outputs on all others; the claim about it is one about its largest rises.
+    The loss of the sample itself rises at a step if and only if the step is above the sample's critical size. The loss
+    of all samples also rises a little at many other steps, because fitting one sample moves the outputs on all others;
+    the claim about that loss concerns its largest rises.
 
     Each visit multiplies the residual $r$ of $x^*$ by $1 - 2\eta/\eta_{\mathrm{crit}}(x^*) \approx -2.6$ until it is of
-    order $\sqrt m$; then gates turn, $K(x^*, x^*)$ falls below $1/\eta$ and the catapult is over. What is claimed is
-    judged up to there. Before, a few gates turn already: a step moves pre-activations, Gaussian of deviation
-    $\|x^*\|$, by $\mu = 2\eta|r|\|x^*\|/\sqrt m$ of that, and half of those that it would carry past zero stop
-    there, so that the factor is $1 - (2\eta/\eta_{\mathrm{crit}})\big(1 - \mu/\sqrt{8\pi}\big)$ to first order.
+    order $\sqrt m$; then gates turn, $K(x^*, x^*)$ falls below $1/\eta$ and the catapult is over. The claims are judged
+    up to there. A few gates turn before: a step moves pre-activations, Gaussian of deviation $\|x^*\|$, by
+    $\mu = 2\eta|r|\|x^*\|/\sqrt m$ of that deviation, and half of those that the step would carry past zero stop
+    there. The factor is therefore $1 - (2\eta/\eta_{\mathrm{crit}})\big(1 - \mu/\sqrt{8\pi}\big)$ to first order.
     """
     samples, root = config.samples, np.sqrt(config.width)
     # Weights are drawn on the host: nothing is compiled for them. The longer sample is the first.
@@ -115,7 +117,7 @@ def until_gates_turn(data: xr.Dataset, config: Config) -> np.ndarray:
     r"""Steps before the first visit that finds a residual of $\sqrt m/(2\eta\|x^*\|)$ or more, `(draw, made)`.
 
     From there on a visit moves the longer sample's pre-activations, Gaussian of standard deviation $\|x^*\|$, by
-    $2\eta|r|\|x^*\|^2/\sqrt m$, as much as that or more: gates turn within the step, and the catapult ends.
+    $2\eta|r|\|x^*\|^2/\sqrt m$, their deviation or more: gates turn within the step, and the catapult ends.
     """
     limit = np.sqrt(config.width) / (2 * config.lr * config.length)
     late = (data.visited == 0) & (data.before >= limit**2)
@@ -129,86 +131,82 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     # Twice the share of active neurons, a mean of m coin flips: the largest deviation from 1 of so many.
     most_of_all = float(special.ndtri(1 - RISK / (2 * count)) / np.sqrt(config.width))
     yield claim(
-        "2-x-2",
-        "2/|x|^2 over critical steps of single samples: largest difference from 1",
+        "critical",
+        r"$2/|x|^2$ over critical steps of single samples: largest difference from 1",
         given=most_of_all < 0.5,
         otherwise=f"{config.width} coin flips do not tell a critical step from its half",
     ).zero(np.abs(2 / (data.start * lengths**2) - 1).max(), most_of_all, f"a mean of m coin flips, the most of {count}")
     data = data.transpose("draw", ...)
     early, visits = until_gates_turn(data, config), data.visited.values == 0
-    # Whether a step is above the critical one of its sample, and that sample's own loss.
+    # Whether a step is above the critical one of its sample, and whether that sample's own loss rises.
     over, own = data.critical.values < config.lr, (data.after > data.before).values
     apart = most_of_all < _margin(config)
     close = "the step size is so close to a critical one that random numbers of active neurons decide"
     yield claim(
-        "steps-above-critical",
+        "visits",
         "steps above the critical one of their sample that are not visits to the longer one, and the reverse",
         given=apart,
         otherwise=close,
     ).zero((early & (over != visits)).sum(), 0, "the step size lies between the two critical ones")
-    for name, cases, then in (
-        ("share of steps above it at which the sample's own loss rises", early & over, own),
-        ("share of rises of a sample's own loss that are at such steps", early & own, over),
+    why = r"$|1 - 2\eta/\eta_{\mathrm{crit}}|$ exceeds 1 above the critical step only"
+    for key, name, cases, then in (
+        ("own-rise", "share of steps above the critical one at which the sample's own loss rises", early & over, own),
+        ("own-above", "share of rises of a sample's own loss at steps above its critical one", early & own, over),
     ):
-        yield claim(
-            name, name, given=apart and cases.any(), otherwise="gates turn at the first visit" if apart else close
-        ).equal(
-            1.0,
-            (cases & then).sum() / max(cases.sum(), 1),
-            0,
-            "|1 - 2 eta / eta_crit| exceeds 1 on one side of it only",
+        none = GATES_TURN if apart else close
+        yield claim(key, name, given=apart and cases.any(), otherwise=none).equal(
+            1.0, (cases & then).sum() / max(cases.sum(), 1), 0, why
         )
     yield _first_visit(data, early & visits, config)
     yield from _all_samples(np.diff(data.loss.values, axis=1), early, visits)
 
 
 def _margin(config: Config) -> float:
-    r"""By so much, relatively, numbers of active neurons may differ from half of all before a critical step is passed.
+    r"""How far, relatively, numbers of active neurons may be from half of all before a critical step is passed.
 
-    Before a visit that moves pre-activations by their deviation the visits before it moved them by $1/g$, $1/g^2$, ...
-    of that, with $g = \eta\|x^*\|^2 - 1$ the growth of a residual, and each took the share $\mu/\sqrt{2\pi}$ of gates.
+    A visit moves pre-activations by their deviation. The visits before it moved them by $1/g$, $1/g^2$, ... of that,
+    with $g = \eta\|x^*\|^2 - 1$ the growth of a residual, and each turned the share $\mu/\sqrt{2\pi}$ of gates.
     """
     pull = config.lr * config.length**2
     return min(1 - 2 / pull - 1 / ((pull - 2) * np.sqrt(2 * np.pi)), 2 / config.lr - 1)
 
 
 def _first_visit(data: xr.Dataset, visits: np.ndarray, config: Config) -> Finding:
-    """By how much the first visit of each draw multiplies the residual of the longer sample."""
-    name = "factor of the residual at the first visit over the predicted one, mean over draws"
+    """The factor by which the first visit of each draw multiplies the residual of the longer sample."""
     drawn = visits.any(axis=1)
-    if drawn.sum() < 2:
-        return claim(name, name).undecided(1.0, "gates turn at the first visit")
+    judged = claim(
+        "first-visit",
+        "factor of the residual at the first visit over the predicted one, mean over draws",
+        given=drawn.sum() > 1,
+        otherwise=GATES_TURN,
+    )
     at = np.arange(len(visits))[drawn], visits[drawn].argmax(axis=1)
     before, after, critical = (data[key].values[at] for key in ("before", "after", "critical"))
     moved = 2 * config.lr * np.sqrt(before) * config.length / np.sqrt(config.width)
     factor = np.abs(1 - 2 * config.lr / critical * (1 - moved / np.sqrt(8 * np.pi)))
-    return claim(name, name).equal(
+    return judged.equal(
         1.0,
-        estimate(np.sqrt(after / before) / factor),
-        np.mean(moved**2),
+        lambda: estimate(np.sqrt(after / before) / factor),
+        np.mean(moved**2) if judged.given else 0.0,
         "the next order in how far pre-activations move",
-        note=f"they move by {float(moved.mean()):.2g} of their deviation on average",
+        note=f"they move by {np.sum(moved) / max(moved.size, 1):.2g} of their deviation on average",
     )
 
 
 def _all_samples(rise: np.ndarray, early: np.ndarray, visits: np.ndarray) -> Findings:
     """The loss of all samples, which also rises elsewhere."""
     here, elsewhere = rise[early & visits], rise[early & ~visits]
-    statements = "larger changes of the loss at visits than at other steps", "share of visits at which the loss rises"
-    if not (len(here) and len(elsewhere)):
-        for name, predicted in zip(statements, (0.0, MOST), strict=True):
-            yield claim(name, name).undecided(predicted, "gates turn at the first visit", "at least")
-        return
-    total = np.clip(rise[early], 0, None).sum()
-    yield claim(statements[0], statements[0]).significant(
-        float(stats.mannwhitneyu(here, elsewhere, alternative="greater").pvalue),
+    some, total = len(here) and len(elsewhere), np.clip(rise[early], 0, None).sum()
+    larger = claim("larger", "larger changes of the loss at visits than at other steps", some, GATES_TURN)
+    most = claim("most-rise", "share of visits at which the loss rises", some, GATES_TURN)
+    yield larger.significant(
+        float(stats.mannwhitneyu(here, elsewhere, alternative="greater").pvalue) if some else 1.0,
         "of ranks",
         f"{len(here)} visits and {int((rise[early] > 0).sum()):,} rises of any size in {int(early.sum()):,} steps;"
-        f" visits make up {np.clip(here, 0, None).sum() / total:.0%} of the sum of all rises",
+        f" visits make up {np.clip(here, 0, None).sum() / (total or 1):.0%} of the sum of all rises",
     )
-    yield claim(statements[1], statements[1]).at_least(
-        MOST, proportion(here > 0), "a spike at every visit, but for starts that fit the longer sample by chance"
-    )
+    why = "a spike at every visit, but for starts that fit the longer sample by chance"
+    yield most.at_least(MOST, lambda: proportion(here > 0), why)
 
 
 @run.figure
@@ -225,13 +223,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     bins = np.geomspace(1e-7, max(float(rise.max()) * 1.5, 1e-6), 40)
     right.hist(rise[~at & (rise > 0)], bins, color="C0", alpha=0.85, label="at another sample")
     right.hist(rise[at], bins, color="C1", alpha=0.9, label=r"at $x^*$")
-    sheet.label(
-        right,
-        f"All {config.draws} draws",
-        r"rise of the loss, $\mathcal{L}_{t+1} - \mathcal{L}_t > 0$",
-        "steps",
-        "upper right",
-        xscale="log",
-        yscale="log",
-    )
+    title, across = f"All {config.draws} draws", r"rise of the loss, $\mathcal{L}_{t+1} - \mathcal{L}_t > 0$"
+    sheet.label(right, title, across, "steps", "upper right", xscale="log", yscale="log")
     right.set_ylim(0.7, 20 * right.get_ylim()[1])  # room for the legend

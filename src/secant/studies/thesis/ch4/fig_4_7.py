@@ -5,19 +5,20 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claim, estimate, option, options, scaled, sheet, study
+from secant.lab import Figure, Findings, estimate, option, options, scaled, sheet, study
 from secant.measure.events import spikes
 from secant.optim import schedules
+from secant.studies.shared.about import about
 from secant.studies.shared.catapults.panels import DENSE, PANELS, Networks, check_panels, starts_of
 from secant.studies.shared.catapults.runs import Looks, descend, ended
 from secant.studies.shared.catapults.splits_drawn import draw_splits, legends_beside
-from secant.studies.shared.features.batch_sizes import check_batches
+from secant.studies.shared.features.limits import check_batches
 
 SPIKE = 1.5
-"""A spike rises to at least so many times where it began."""
+"""A spike rises to at least this many times the loss where it began."""
 
 NEARLY = 0.1
-"""So much of a spike may be elsewhere, and so much of all rises: 'nearly monotone' has no number in the thesis."""
+"""This share of a spike, and of all rises, may be elsewhere: the thesis has no number for 'nearly monotone'."""
 
 
 class Config(Networks):
@@ -34,14 +35,14 @@ class Config(Networks):
     ratio: float | None = options.ratio(None, at_least=1e-2, at_most=20)
     schedule: Literal["constant", "cyclical"] = option("constant", help="constant, or triangles up and down")
     low: float = option(0.5, at_least=1e-3, at_most=20, help="smallest step of a cycle over the critical one at first")
-    high: float = option(2.0, at_least=1e-3, at_most=20, help="the largest")
+    high: float = option(2.0, at_least=1e-3, at_most=20, help="largest step of a cycle over the same")
     period: int = scaled(smoke=30, laptop=40, paper=100, at_least=2, at_most=10**6, help="steps of a cycle")
     goal: float = option(1e-3, at_least=1e-8, at_most=1, help="training loss at which a run ends")
     steps: int = options.steps(60, 60, 2_000, at_least=10, at_most=10**6)
     draws: int = options.draws(4, 1, at_most=1_000)
 
     def check(self) -> None:
-        """Panels that there are, batches of samples that there are, and a cycle that goes up."""
+        """Refuses unknown panels, batches larger than the data, and a cycle that does not go up."""
         super().check()
         check_panels("panels", self.panels)
         check_batches("batch", self.batch, self.samples)
@@ -53,13 +54,13 @@ class Config(Networks):
     "thesis/fig-4.7", section="4.3.2", title="Spikes of stochastic gradient descent are catapults", precision="float32"
 )
 def run(config: Config) -> xr.Dataset:
-    r"""Stochastic gradient descent with batches of 32 of 128 images and a constant step size, until the loss is below
-    $10^{-3}$: a 5-layer FCN, a 5-layer CNN, Wide ResNet 10-10, ViT-4 (figures 4.7 and C.8) and Myrtle-5 on ten classes
-    (figure C.11). The loss of all samples has many spikes. At every spike $\|K\|_2$, of all samples, drops; the spike
-    is in the first eigendirection of the kernel, $\mathcal L_{\le 1}$; and $\mathcal L_{>1}$ falls nearly
-    monotonically, with small oscillations. The same is said of PyTorch's own parametrisation (figure C.9) and of
-    synthetic targets in batches of 5 (figure C.22). With a cyclical schedule there are spikes whenever the step size
-    rises (figure C.12).
+    r"""Stochastic gradient descent trains a 5-layer FCN, a 5-layer CNN, Wide ResNet 10-10, ViT-4 (figures 4.7 and C.8)
+    and Myrtle-5 on ten classes (figure C.11), with batches of 32 of 128 images and a constant step size, until the loss
+    is below $10^{-3}$. The loss of all samples has many spikes. At every spike $\|K\|_2$, of all samples, drops; the
+    spike is in the first eigendirection of the kernel, $\mathcal L_{\le 1}$; and $\mathcal L_{>1}$ falls nearly
+    monotonically, with small oscillations. The thesis claims the same for PyTorch's own parametrisation (figure C.9)
+    and for synthetic targets in batches of 5 (figure C.22). With a cyclical schedule there are spikes whenever the step
+    size rises (figure C.12).
 
     The step size is the printed one over the printed critical one of figures 4.3 and C.4, times the critical one
     measured here; where it is not printed, 1.5 times that, and for synthetic targets half of it, as in figure 4.9.
@@ -88,7 +89,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def spikes_of(*runs: xr.Dataset) -> np.ndarray:
-    """Of spikes that come back, of all runs: where they begin, how the kernel falls, their share in one direction."""
+    """The spikes of all runs that come back: where they begin, how the kernel falls, their share in one direction."""
     rows = []
     for one in runs:
         for spike in spikes(one.loss.values, factor=SPIKE):
@@ -101,49 +102,32 @@ def spikes_of(*runs: xr.Dataset) -> np.ndarray:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
-        title = PANELS[name].title
         runs = [ended(data.sel(panel=name).isel(draw=draw)) for draw in range(config.draws)]
         _, kernel, share = spikes_of(*runs)
-        count, falls = len(kernel), np.log(kernel)
-        yield claim(
-            f"{title}-spikes-come-back-{SPIKE:g}",
-            f"{title}: spikes that come back, each above {SPIKE:g} times where it began",
-        ).at_least(1.0, count, "otherwise there is nothing to judge")
-        # What happens at spikes, which are the repeats whose spread is the error.
-        enough, few = count > 1, f"{count or 'no'} spike comes back; an error needs two"
-        yield claim(
-            f"{title}-ln-norm-kernel",
-            f"{title}: ln of the norm of the kernel after a spike over before, mean over spikes",
-            given=enough,
-            otherwise=few,
-        ).at_most(0.0, estimate(falls), "it drops", note=f"median {np.median(falls):.3g}" if enough else "")
-        yield claim(
-            f"{title}-share-spikes-which",
-            f"{title}: share of spikes at which the norm of the kernel drops",
-            given=enough,
-            otherwise=few,
-        ).equal(1.0, estimate(kernel < 1), 0, "'at every spike'", note=f"{(kernel < 1).sum()} of {count} spikes")
-        yield claim(
-            f"{title}-rise-loss-first",
-            f"{title}: rise of the loss in the first direction over that of the loss, mean over spikes",
-            given=enough,
-            otherwise=few,
-        ).at_least(
-            1.0,
-            estimate(share),
-            "the rest oscillates by little: a tenth of the spike",
-            slack=NEARLY,
-            note=f"median {np.median(share):.3g}" if enough else "",
+        count = len(kernel)
+        of = about(name, PANELS[name].title)
+        yield of("spikes", f"spikes that come back, each above {SPIKE:g} times where it began").at_least(
+            1.0, count, "otherwise there is nothing to judge"
         )
+        # The spikes are the repeats, and their spread is the error.
+        few, median = f"{count or 'no'} spike comes back; an error needs two", lambda x: f"median {np.median(x):.3g}"
+        spiked = about(name, PANELS[name].title, given=count > 1, otherwise=few)
+        yield spiked("kernel", "ln of the norm of the kernel after a spike over before, mean over spikes").at_most(
+            0.0, estimate(np.log(kernel)), "it drops", note=median(np.log(kernel)) if count > 1 else ""
+        )
+        yield spiked("every", "share of spikes at which the norm of the kernel drops").equal(
+            1.0, estimate(kernel < 1), 0, "'at every spike'", note=f"{(kernel < 1).sum()} of {count} spikes"
+        )
+        sentence = "rise of the loss in the first direction over that of the loss, mean over spikes"
+        why, note = "the rest oscillates by little: a tenth of the spike", median(share) if count > 1 else ""
+        yield spiked("first", sentence).at_least(1.0, estimate(share), why, slack=NEARLY, note=note)
         all_of, beyond = (
             sum(np.clip(np.diff(one[key].values), 0, None).sum() for one in runs) for key in ("loss", "beyond")
         )
-        yield claim(
-            f"{title}-rises-loss-beyond",
-            f"{title}: all rises of the loss beyond the first direction over all rises of the loss",
-            given=all_of > 0,
-            otherwise="the loss never rises",
-        ).at_most(NEARLY, beyond / all_of if all_of > 0 else np.nan, "'nearly monotone': a tenth")
+        sentence = "all rises of the loss beyond the first direction over all rises of the loss"
+        yield of("beyond", sentence, given=all_of > 0, otherwise="the loss never rises").at_most(
+            NEARLY, beyond / (all_of or np.nan), "'nearly monotone': a tenth"
+        )
 
 
 @run.figure
@@ -151,7 +135,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     runs = [(PANELS[name].title, 1, ended(data.sel(panel=name).isel(draw=0))) for name in config.panels]
     grid = draw_splits(figure, runs, 3.1)
     for (top, bottom), (_, _, one) in zip(grid.T, runs, strict=True):
-        # The part in the first direction passes through zero again and again, of which a hint is enough.
+        # The part in the first direction passes through zero again and again; a hint of that is enough.
         top.set_ylim(float(one.loss.min()) / 30, 2 * float(one.loss.max()))
         begins = one.step.values[spikes_of(one)[0].astype(int)]
         sheet.mark(bottom, x=begins, label="a spike begins", color="C3", ls="-", lw=0.7, alpha=0.6)

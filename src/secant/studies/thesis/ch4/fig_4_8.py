@@ -5,26 +5,27 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Tolerance, claim, estimate, study
+from secant.lab import Figure, Findings, Tolerance, estimate, study
 from secant.lab.verdicts.significance import falling_trend
+from secant.studies.shared.about import about
 from secant.studies.shared.catapults import raises
-from secant.studies.shared.catapults.courses import RaisesConfig, course_of, raises_of, seeds_of, task_of
+from secant.studies.shared.catapults.courses import RaisesConfig, course_of, raises_of, seeds_of, task_of, width_of
 from secant.studies.shared.catapults.raises import BLOCK
 from secant.studies.shared.catapults.raises_drawn import draw_branches, draw_ends
-from secant.studies.shared.features.tasks import SHALLOW, TITLES, behind_the_truth, scored, truth_finding
+from secant.studies.shared.features.tasks import TITLES, behind_the_truth, scored, truth_finding
 
 
 @study("thesis/fig-4.8", section="4.4", title="The more catapults, the better the features", precision="float32")
 def run(config: RaisesConfig) -> xr.Dataset:
-    r"""A network is trained by gradient descent, and its step size raised again and again. Where it comes to lie above
+    r"""A network learns by gradient descent, and its step size is raised again and again. Where the step size exceeds
     the critical one, the loss catapults: it shoots up, comes down again, and the critical step size is larger than
     before. With the number of catapults the alignment of the network's average gradient outer product with that of the
-    target grows, and the test loss falls (figures 4.8 and C.13; the first rows and columns of the matrix, figure C.15).
+    target grows, and the test loss falls (figures 4.8 and C.13; figure C.15 shows the matrix's first rows and columns).
 
     Here each number of raises is a run of its own from the same start, trained to the same loss. A raise to a step size
     below the critical one is no catapult, and changes little. Between raises the kernel may grow again, but only to
-    where the step in use is critical: beyond that the loss would not fall. USPS and Fashion-MNIST are those of figure
-    C.16; their true outer product is that of a convolutional network trained on all samples. SVHN and CelebA are not
+    where the step in use is critical: beyond that the loss would not fall. USPS and Fashion-MNIST belong to figure
+    C.16; the outer product of a convolutional network trained on all samples is their truth. SVHN and CelebA are not
     available.
     """
     found = []
@@ -52,63 +53,46 @@ def _one(data: xr.Dataset, panel: str, config: RaisesConfig) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: RaisesConfig) -> Findings:
     for panel in config.panels:
-        one, title = _one(data, panel, config), TITLES[panel]
+        one, title, of = _one(data, panel, config), TITLES[panel], about(panel, TITLES[panel])
         end, what = raises.trained(one), scored(one)
         yield from truth_finding(panel, one, end.test)
-        for name, label, trend, sign in (
-            ("alignment", "alignment", "alignment grows", -1.0),
-            ("test", f"test {what}", f"test {what} falls", 1.0),
+        for name, label, better, sign in (
+            ("alignment", "alignment", "grows", -1.0),
+            ("test", f"test {what}", "falls", 1.0),
         ):
             rho, p = falling_trend(sign * end[name], "raises")
-            yield claim(f"{title}-{name}-trend", f"{title}: {trend} with the number of raises").significant(
+            yield of(f"{name}-trend", f"{label} {better} with the number of raises").significant(
                 p,
                 "by permutation within seeds",
                 f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average {_listed(end[name])}",
             )
             gain = sign * (end[name].isel(raises=0) - end[name].where(raises.catapults(one) > 0).mean("raises"))
-            yield claim(
-                f"{title}-{label}-catapults-none-mean", f"{title}: {label} with catapults against none, mean gain"
-            ).at_least(0.0, estimate(gain), "catapults help", note=f"{int(gain.notnull().sum())} draws with both")
+            yield of(f"{name}-gain", f"{label} with catapults against none, mean gain").at_least(
+                0.0, estimate(gain), "catapults help", note=f"{int(gain.notnull().sum())} draws with both"
+            )
         # Each catapult lowers the norm of the kernel, on its way to where the step is below the critical one.
         thrown = raises.catapulted(one) & end.outcome.notnull()
-        course, width = course_of(config, panel), config.shallow if panel in SHALLOW else config.deep
+        course, width = course_of(config, panel), width_of(config, panel)
         steps = xr.DataArray([course.lr, *course.to], dims="raises")
         # The first look of a branch is before its raise.
         most = one.critical_along.isel(look=slice(1, None)).max("look")
-        close = Tolerance(
-            np.log(width) / np.sqrt(width),
-            why="a loss that falls has a step below the critical one, by the Hessian,"
-            " from which that by the kernel differs by log m / sqrt m (appendix C.1)",
-        )
-        for what, values, tolerance, note in (
-            (
-                "the critical step at the end over that before the catapult",
-                end.critical / end.before,
-                Tolerance(why="every catapult lowers the norm of the kernel"),
-                f"before the raises it is {_listed(one.before.isel(raises=slice(1, None)))}",
-            ),
-            (
-                "the largest critical step after the catapult over the step size",
-                most / steps,
-                close,
-                f"by raises, the first without one, the largest is {_listed(most)}",
-            ),
-            (
-                "the critical step at the end over the step size",
-                end.critical / steps,
-                close,
-                f"by raises, the first without one, it is {_listed(end.critical)}",
-            ),
+        lowers, by = Tolerance(why="every catapult lowers the norm of the kernel"), "by raises, the first without one,"
+        why = "a loss that falls has a step below the critical one by the Hessian, from which the critical one by the"
+        close = Tolerance(np.log(width) / np.sqrt(width), why=f"{why} kernel differs by log m / sqrt m (appendix C.1)")
+        before = f"before the raises it is {_listed(one.before.isel(raises=slice(1, None)))}"
+        ends, largest = "critical step at the end over the", "largest critical step after the catapult over the"
+        for key, sentence, values, tolerance, note in (
+            ("step-before", f"{ends} one before the catapult", end.critical / end.before, lowers, before),
+            ("step-largest", f"{largest} step size", most / steps, close, f"{by} the largest is {_listed(most)}"),
+            ("step-end", f"{ends} step size", end.critical / steps, close, f"{by} it is {_listed(end.critical)}"),
         ):
             growth = np.log(values.where(thrown)).mean("raises")
-            yield claim(
-                f"{title}-ln-{what}-mean-draws",
-                f"{title}: ln of {what}, mean over draws",
-                given=thrown,
-                otherwise="no raise is followed by a catapult in a run that is trained",
-            ).at_least(0.0, estimate(growth), slack=tolerance, note=note)
-        yield raises.catapults_finding(title, one)
-        yield raises.trained_finding(title, one)
+            none = "no raise is followed by a catapult in a run that is trained"
+            yield of(key, f"ln of the {sentence}, mean over draws", given=thrown, otherwise=none).at_least(
+                0.0, estimate(growth), slack=tolerance, note=note
+            )
+        yield raises.catapults_finding(title, one, panel)
+        yield raises.trained_finding(title, one, panel)
 
 
 def _listed(values: xr.DataArray) -> str:

@@ -5,7 +5,8 @@ import xarray as xr
 
 from secant.lab import Estimate, Figure, Findings, Options, claim, option, options, scaled, study
 from secant.studies.shared.features.batch_claims import draw_sizes, order_findings
-from secant.studies.shared.features.batch_sizes import Setting, batch_sizes, check_runs
+from secant.studies.shared.features.batch_sizes import Setting, batch_sizes
+from secant.studies.shared.features.limits import check_runs
 from secant.studies.shared.features.tasks import Sizes, feature_task
 
 PRINTED = {2_000: (0.81, 0.74), 50: (0.84, 0.71), 10: (0.89, 0.59), 5: (0.95, 0.42)}
@@ -31,7 +32,7 @@ class Config(Options):
     seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
-        """Batches are of samples that there are."""
+        """Refuses batches larger than the data, and what no memory holds."""
         check_runs(self)
 
 
@@ -40,12 +41,12 @@ def run(config: Config) -> xr.Dataset:
     r"""A two-layer ReLU network of width 1024 learns $f^*(x) = x_1x_2$ from 2,000 noisy samples in 100 dimensions by
     stochastic gradient descent with a constant step, half the critical one of all samples. A batch of $b$ samples has a
     critical step of its own, $b/\lambda_{\max}(K_b)$, which is smaller for smaller batches: the smaller the batch, the
-    more steps exceed it, each a catapult. With it grows the alignment of the network's average gradient outer product
-    with that of the target, and the test loss falls (table 4.1, figure 4.9a).
+    more steps exceed it, each a catapult. The alignment of the network's average gradient outer product with that of
+    the target grows then, and the test loss falls (table 4.1, figure 4.9a).
 
-    Batches are drawn without replacement, epoch by epoch. A run ends at a training loss of $10^{-3}$; what is reported
-    is from the look with the smallest validation loss, after each epoch, for the full batch every 20 steps. Catapults
-    are counted up to there.
+    Batches are drawn without replacement, epoch by epoch. A run ends at a training loss of $10^{-3}$. The study looks
+    after each epoch, for the full batch every 20 steps, and reports the look with the smallest validation loss.
+    Catapults are counted up to there.
     """
     return batch_sizes(
         feature_task("rank-2", Sizes(config.width, config.samples, config.held_out, config.dim)),
@@ -65,7 +66,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             values = data[name].sel(batch=size)
             error = float(values.std(ddof=1)) * float(np.sqrt(1 / RUNS + 1 / runs))
             yield claim(
-                f"{what}-batches-{size:,}-table",
+                f"{name}-{size}-table",
                 f"{what} with batches of {size:,}, against the table",
                 given=(config.samples, config.dim, config.width, config.share) == (2_000, 100, 1_024, 0.5),
                 otherwise="the table has 2,000 samples in 100 dimensions and width 1,024",

@@ -1,15 +1,18 @@
 """Table 4.2, figures 4.6 and C.1: does the critical step size of the batch foretell when the loss rises?"""
 
+from collections.abc import Callable
+
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Outcome
 from secant.lab import Estimate, Figure, Finding, Findings, claim, option, options, scaled, sheet, study, unfold
+from secant.lab.verdicts.claims import Claim
 from secant.lab.verdicts.significance import goes_with, proportion
-from secant.measure.events import over_edge
+from secant.studies.shared.about import about
 from secant.studies.shared.catapults.panels import PANELS, Networks, check_panels, starts_of
+from secant.studies.shared.catapults.rises import DOUBLE, both_criticals, made_steps, rates
 from secant.studies.shared.catapults.runs import Looks, descend, ended
-from secant.studies.shared.features.batch_sizes import check_batches
+from secant.studies.shared.features.limits import check_batches
 
 PRINTED = {"shallow": (97.32, 0.45), "fcn": (96.17, 1.46), "cnn": (94.67, 3.27)}
 """Match rates of the table in percent, mean and standard deviation of three runs."""
@@ -18,10 +21,7 @@ RUNS = 3
 """Runs behind each number of the table."""
 
 MISSED = 0.05
-"""The thesis's rates are 95 to 97 percent: so many may be missed."""
-
-DOUBLE = 1.0
-"""A rise of the loss by at least this fraction of itself is a spike; smaller ones may be noise."""
+"""The thesis's rates are 95 to 97 percent: at most this share may be missed."""
 
 
 class Config(Networks):
@@ -36,15 +36,13 @@ class Config(Networks):
     batch: int = options.batch(16, 32)
     goal: float = option(1e-3, at_least=1e-8, at_most=1, help="training loss at which a run ends")
     steps: int = options.steps(60, 250, 20_000, at_least=10, at_most=10**6)
-    deep_steps: int = scaled(
-        smoke=40, laptop=100, paper=5_000, at_least=10, at_most=10**6, help="steps at most, the others"
-    )
+    deep_steps: int = scaled(smoke=40, laptop=100, paper=5_000, at_least=10, at_most=10**6, help="steps, deep networks")
     hessian: int = scaled(smoke=20, laptop=25, paper=10, at_least=1, help="steps between two looks at the Hessian")
-    deep_hessian: int = scaled(smoke=20, laptop=50, paper=10, at_least=1, help="the same, the others")
+    deep_hessian: int = scaled(smoke=20, laptop=50, paper=10, at_least=1, help="the same, deep networks")
     draws: int = options.draws(4, 3, 6, at_least=2, at_most=1_000)
 
     def check(self) -> None:
-        """Networks that there are, and batches of samples that there are."""
+        """Refuses unknown networks, batches larger than the data, and ratios with one name."""
         super().check()
         check_panels("networks", self.networks, PRINTED)
         check_batches("batch", self.batch, self.samples)
@@ -57,25 +55,25 @@ class Config(Networks):
 )
 def run(config: Config) -> xr.Dataset:
     r"""Networks learn 128 images of two classes by stochastic gradient descent with batches of 32 and a constant step
-    size $\eta$, until the training loss is below $10^{-3}$. The thesis says: of all steps at which the loss of *all*
-    samples rises, $\mathcal L^{t+1} > \mathcal L^t$, the step size exceeds the critical one of the batch,
-    $$\eta > \eta_{\mathrm{crit}}(X_b) = \frac{b}{\lambda_{\max}(K_b)},$$ in 97.32 percent for a shallow network, 96.17
-    for a 5-layer FCN and 94.67 for a 5-layer CNN; for a step size below all critical ones the loss falls monotonically
-    (figure 4.6); and $\eta_{\mathrm{crit}}$ by the tangent kernel is that by the Hessian of the batch's loss
-    (figure C.1).
+    size $\eta$, until the training loss is below $10^{-3}$. The thesis makes three claims:
 
-    The descent lemma is about the loss that the step descends, that of the batch: there the rule must hold. Of the
-    loss of all samples, a step on a batch moves the part in the top direction by $2\eta/\eta_{\mathrm{crit}}$ times
-    the *batch's* mean, which differs from that of all samples by noise of relative variance
-    $\frac{n - b}{b(n - 1)}$: where the top direction is learned already, every other step raises the loss, below the
-    critical step too, by a few percent, and close below it by more. How many of all rises are foretold is then mostly
-    the share of all steps that are above the critical one. Rises that double the loss in one step are hardly such
-    noise.
+    - Where the loss of *all* samples rises, $\mathcal L^{t+1} > \mathcal L^t$, the step size exceeds the critical one
+      of the batch, $$\eta > \eta_{\mathrm{crit}}(X_b) = \frac{b}{\lambda_{\max}(K_b)},$$ at 97.32 percent of the steps
+      for a shallow network, 96.17 for a 5-layer FCN and 94.67 for a 5-layer CNN.
+    - For a step size below all critical ones the loss falls monotonically (figure 4.6).
+    - $\eta_{\mathrm{crit}}$ by the tangent kernel equals that by the Hessian of the batch's loss (figure C.1).
 
-    Pixels are not centred, and each image has length $\sqrt d$: of the conventions tried, this one comes closest
-    to the printed critical step sizes. The two deep networks are run at the printed step over the printed critical one,
-    times the measured critical one; the shallow one at 0.1 and 0.8 as printed, and at several multiples of the
-    critical step.
+    The descent lemma concerns the loss that the step descends, the batch's loss: there the rule must hold. A step on a
+    batch moves the top direction's part of the loss of all samples by $2\eta/\eta_{\mathrm{crit}}$ times the *batch's*
+    mean. This mean differs from the mean of all samples by noise of relative variance $\frac{n - b}{b(n - 1)}$. Where
+    the top direction is learned already, every other step therefore raises the loss, below the critical step too, by a
+    few percent, and close below it by more. The share of rises that are foretold is then mostly the share of all steps
+    that are above the critical one. Rises that double the loss in one step are hardly such noise.
+
+    Pixels are not centred, and each image has length $\sqrt d$: this convention comes closest to the printed critical
+    step sizes, among the conventions tried. The two deep
+    networks run at the printed step over the printed critical one, times the measured critical one; the shallow one at
+    0.1 and 0.8 as printed, and at several multiples of the critical step.
     """
     return xr.concat([_runs(name, config) for name in config.networks], "case", join="outer")
 
@@ -106,40 +104,6 @@ def _runs(name: str, config: Config) -> xr.Dataset:
     return cases.assign(start=(("case", "run"), [critical] * len(sizes)))
 
 
-def made_steps(data: xr.Dataset) -> xr.Dataset:
-    """Which steps a run has `made`, with the relative `rise` of the loss of all samples.
-
-    And where the step is `over` the critical one of its batch, and where the loss of the batch `itself` rises.
-    """
-    last = data.stopped_at.where(data.outcome != Outcome.UNFINISHED, np.inf)
-    later = data.loss.shift(step=-1)
-    return xr.Dataset(
-        {
-            "made": later.notnull() & (data.step < last),
-            "rise": (later - data.loss) / data.loss,
-            "over": data.lr > data.own,
-            "itself": data.after > data.before,
-        }
-    )
-
-
-def rates(data: xr.Dataset) -> xr.Dataset:
-    """Over `case` and `run`: rises that are foretold, those that double the loss, those of the batch's own loss."""
-    steps = made_steps(data)
-    made, over, rose = steps.made, steps.over.astype(float), steps.made & (steps.rise > 0)
-    edge = over.copy(data=over_edge(data.lr.transpose(*over.dims), data.own.transpose(*over.dims)))
-    shares = {
-        "foretold": edge.where(rose),
-        "followed": rose.astype(float).where(made & (edge > 0)),
-        "over": over.where(made),
-        "doubled": over.where(made & (steps.rise > DOUBLE)),
-        "itself": over.where(made & steps.itself),
-        "rises": rose.astype(float).where(made),
-    }
-    missed = steps.rise.where(rose & ~steps.over).median("step").astype(float)
-    return xr.Dataset({name: share.mean("step") for name, share in shares.items()} | {"missed": missed})
-
-
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     found, steps = rates(data), made_steps(data)
@@ -147,36 +111,32 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.networks:
         yield from _foretold(name, steps.isel(case=networks == name))
     for case in map(str, data.case.values):
-        # Of the smallest step size the thesis has no rate: its loss is said to fall all the time.
-        yield (_monotone if case.endswith("step 0.1") else _against_the_table)(case, found.sel(case=case), config)
-        # The loss that a step descends, that of its batch, rises only where the step is above the critical one.
+        of, own = about(case.replace(", ", "-"), case), found.sel(case=case)
+        # The thesis has no rate for the smallest step size, at which the loss should fall all the time.
+        yield _monotone(of, own) if case.endswith("step 0.1") else _against_the_table(of, case, own, config)
+        # The loss that a step descends, the batch's, rises only where the step is above the critical one.
         one = steps.sel(case=case)
         below = one.itself.values[(one.made & ~one.over).values]
         rose, missed = int((one.made & one.itself).sum()), below.sum()
-        yield claim(
-            f"{case}-share-steps-not",
-            f"{case}: share of steps not above the critical one at which the batch's own loss rises",
-        ).at_most(
-            MISSED,
-            proportion(below),
-            "the descent lemma, to second order in the step; the thesis's rates miss 5 percent",
-            note=f"{missed} of {below.size}; of {rose} rises of the batch's own loss {rose - missed} are at steps"
-            " above it",
+        above = f"{rose - missed} of {rose} rises of the batch's own loss are at steps above it"
+        why = "the descent lemma, to second order in the step; the thesis's rates miss 5 percent"
+        yield of("own-loss", "share of steps not above the critical one at which the batch's own loss rises").at_most(
+            MISSED, proportion(below), why, note=f"{missed} of {below.size}; {above}"
         )
         exact, kernel = both_criticals(data.sel(case=case))
         ratios = exact / kernel
         # A channel reads nine times as many numbers.
         neurons = config.channels * 9 if case.startswith("cnn,") else config.width
-        yield claim(
-            f"{case}-critical-step-hessian",
-            f"{case}: critical step by the Hessian of the batch over that by its kernel, median",
+        yield of(
+            "hessian",
+            "critical step by the Hessian of the batch over that by its kernel, median",
             given=ratios.size,
             otherwise="no look at the Hessian is finite",
         ).equal(
             1.0,
-            np.median(ratios) if ratios.size else np.nan,
+            lambda ratios=ratios: np.median(ratios),
             np.log(neurons) / np.sqrt(neurons),
-            "the distance of appendix C.1, log m / sqrt m with m neurons",
+            r"the distance of appendix C.1, $\log m/\sqrt m$ with $m$ neurons",
             note=f"from {ratios.min(initial=np.inf):.3g} to {ratios.max(initial=-np.inf):.3g} over {ratios.size}",
         )
 
@@ -185,60 +145,46 @@ def _foretold(name: str, steps: xr.Dataset) -> Findings:
     """Whether a step above the critical one of its batch makes it likelier that the loss of all samples rises."""
     runs = steps.stack(one=("case", "run")).transpose("one", "step")
     made, over = runs.made.values, runs.over.values & runs.made.values
+    at = "more often at steps above the critical one of the batch than at others"
     for what, least in (("rises", 0.0), ("doubles", DOUBLE)):
         event = made & (runs.rise.values > least)
-        yield claim(
-            f"{name}-loss-{what}-more-often",
-            f"{name}: the loss {what} more often at steps above the critical one of the batch than at others",
-        ).significant(
+        yield claim(f"{name}-{what}", f"{name}: the loss {what} {at}").significant(
             goes_with((e[m], o[m]) for e, o, m in zip(event, over, made, strict=True)),
             "Fisher's, exact, within each run",
             f"{event.sum()} of {made.sum()} steps, {(event & over).sum()} of them among the {over.sum()} above",
         )
 
 
-def _monotone(case: str, one: xr.Dataset, config: Config) -> Finding:
+def _monotone(of: Callable[..., Claim], one: xr.Dataset) -> Finding:
     """Figure 4.6: below all critical steps the loss falls all the time."""
     noise = f"in the median by {100 * float(one.missed.mean()):.2g} percent: a batch is not all samples"
-    return claim(
-        f"{case}-share-steps-which",
-        f"{case}: share of steps at which the loss of all samples rises",
+    return of(
+        "monotone",
+        "share of steps at which the loss of all samples rises",
         given=not (one.over > 0).any(),
         otherwise="some steps are above the critical one of their batch",
     ).zero(one.rises.mean(), 0, "'monotone': at no step", note=noise if one.rises.any() else "")
 
 
-def _against_the_table(case: str, one: xr.Dataset, config: Config) -> Finding:
+def _against_the_table(of: Callable[..., Claim], case: str, one: xr.Dataset, config: Config) -> Finding:
     """The printed rate, of CIFAR-10."""
-    printed, deviation = PRINTED[case.split(",")[0]]
-    name = f"{case}: rises of the loss at steps above the critical one, percent"
-    values = 100 * one.foretold.dropna("run")
-    if config.data != "cifar10":
-        return claim(name, name).undecided(printed, "the thesis has CIFAR-10")
-    if values.size < 2:
-        return claim(name, name).undecided(printed, "the loss of fewer than two runs rises")
-    spread = float(np.sqrt(deviation**2 / RUNS + float(values.std(ddof=1)) ** 2 / values.size))
-    return claim(name, name).equal(
+    (printed, deviation), values = PRINTED[case.split(",")[0]], 100 * one.foretold.dropna("run")
+    enough, theirs = values.size > 1, config.data == "cifar10"
+    spread = float(np.sqrt(deviation**2 / RUNS + float(values.std(ddof=1)) ** 2 / values.size)) if enough else np.nan
+    return of(
+        "rate",
+        "rises of the loss at steps above the critical one, percent",
+        given=enough and theirs,
+        otherwise="the loss of fewer than two runs rises" if theirs else "the thesis has CIFAR-10",
+    ).equal(
         printed,
-        Estimate(float(values.mean()), spread, values.size + RUNS - 2),
+        lambda: Estimate(float(values.mean()), spread, values.size + RUNS - 2),
         0.005,
         "the rounding of the table",
-        note=f"{100 * float(one.over.mean()):.0f} percent of all steps are above the critical one; of these the loss"
-        f" rises at {100 * float(one.followed.mean()):.0f} percent; of the rises below it half are by less than"
+        note=f"{100 * float(one.over.mean()):.0f} percent of all steps are above the critical one; the loss rises at"
+        f" {100 * float(one.followed.mean()):.0f} percent of these; half of the rises below it are by less than"
         f" {100 * float(one.missed.mean()):.2g} percent. The error is that of a difference of means",
     )
-
-
-def both_criticals(case: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Critical steps of batches, by Hessian and by kernel, of all runs until they end."""
-    exact = case.exact.rename(looked="step") if "looked" in case.dims else case.exact
-    # A run that ends at once has a look that was never due.
-    exact = exact.sel(step=np.intersect1d(exact.step, case.step))
-    own = case.own.sel(step=exact.step)
-    last = case.stopped_at.where(case.outcome != Outcome.UNFINISHED, np.inf)
-    kept = (exact.step <= last) & np.isfinite(exact) & np.isfinite(own)
-    found, kernel, kept = (one.transpose("run", "step").values for one in (exact, own, kept))
-    return found[kept], kernel[kept]
 
 
 @run.figure
@@ -265,26 +211,19 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     scatter.minorticks_off()
     for axis in (scatter.xaxis, scatter.yaxis):
         axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
-    scatter.set(title="Critical steps of batches", xlabel=r"$b/\lambda_{\max}(K_b)$", ylabel=r"$2/\lambda_{\max}(H_b)$")
+    sheet.label(scatter, "Critical steps of batches", r"$b/\lambda_{\max}(K_b)$", r"$2/\lambda_{\max}(H_b)$")
     places = np.arange(data.sizes["case"])
-    for j, (key, label, colour) in enumerate(
-        (
-            ("foretold", "all rises", "C0"),
-            ("doubled", "rises that double the loss", "C1"),
-            ("itself", "rises of the batch's own loss", "C2"),
-            ("over", "all steps", sheet.ink()),
-        )
-    ):
-        values = 100 * found[key].transpose("case", "run")
-        at = places + 0.18 * (j - 1.5)
+    keys = ("foretold", "doubled", "itself", "over")
+    labels = ("all rises", "rises that double the loss", "rises of the batch's own loss", "all steps")
+    for j, (key, label, colour) in enumerate(zip(keys, labels, ("C0", "C1", "C2", sheet.ink()), strict=True)):
+        values, at = 100 * found[key].transpose("case", "run"), places + 0.18 * (j - 1.5)
         bars.plot(at, values, "o", ms=3, color=colour, alpha=0.4)
         bars.plot(at, values.mean("run"), "_", ms=13, mew=2.5, color=colour, label=label)
     for place, case in zip(places, data.case.values, strict=True):
-        printed = PRINTED[str(case).split(",")[0]][0]
         if config.data == "cifar10" and not str(case).endswith("step 0.1"):
-            note = "the thesis, all rises" if place == 1 else None
+            printed, note = PRINTED[str(case).split(",")[0]][0], "the thesis, all rises" if place == 1 else None
             bars.plot(place - 0.27, printed, "x", ms=8, mew=2, color="C3", label=note)
     bars.set_xticks(places, [str(case).replace(", ", "\n") for case in data.case.values])
-    title = "Share of steps above the critical one of their batch, among"
-    bars.set(title=title, ylabel="percent above critical", xlim=(-0.5, len(places) - 0.5), ylim=(-5, 105))
-    bars.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    title, beside = "Share of steps above the critical one of their batch, among", {"bbox_to_anchor": (1.01, 0.5)}
+    bars.set(xlim=(-0.5, len(places) - 0.5), ylim=(-5, 105))
+    sheet.label(bars, title, y="percent above critical", legend={"loc": "center left"} | beside)

@@ -13,7 +13,7 @@ from secant.lab import Figure, Findings, Options, claim, estimate, option, optio
 from secant.lab.verdicts.significance import falling_trend
 from secant.studies.shared.catapults import controllers
 from secant.studies.shared.catapults.controllers import CONTROLLED, SCHEDULES, is_regression
-from secant.studies.shared.features.batch_sizes import check_memory
+from secant.studies.shared.features.limits import check_memory
 
 
 class Config(Options):
