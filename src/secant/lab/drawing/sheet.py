@@ -38,6 +38,12 @@ def spread(axes: Any, values: xr.DataArray, over: str, label: str | None = None,
     axes.errorbar(values[along], values.mean(over), values.std(over), **look)
 
 
+def ticks(axes: Any, values: Any) -> None:
+    """Ticks to the right at these values alone, such as the widths of a logarithmic axis."""
+    axes.set_xticks(values, [f"{value:g}" for value in values])
+    axes.set_xticks([], minor=True)
+
+
 def label(
     axes: Any,
     title: str | None = None,
