@@ -162,8 +162,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sizes = np.geomspace(config.widths[0], config.widths[-1] + 1, 50)
     for i, layer in enumerate(sorted({1, config.layers})):
         found = [_spread(data.relu.sel(width=width)[:, layer - 1]) for width in config.widths]
-        values, errors = [part.value for part in found], [2 * part.error for part in found]
-        right.errorbar(config.widths, values, errors, fmt="o", ms=5, capsize=3, color=f"C{i}", label=f"layer {layer}")
+        sheet.errors(right, config.widths, found, f"layer {layer}", color=f"C{i}")
         sheet.guide(right, sizes, [_collective(size, layer) for size in sizes], color=f"C{i}")
     sheet.label(right, "Mean squares of signals", "width", "variance", "upper right", xscale="log", yscale="log")
     sheet.ticks(right, config.widths)

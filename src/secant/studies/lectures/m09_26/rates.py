@@ -182,8 +182,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         sheet.guide(middle, grid, theory, color=f"C{i}")
     sheet.label(middle, "What noise leaves", "curvature", "variance of the error", "lower left")
     found = [estimate(data.kernel.sel(depth=depth)) for depth in config.depths]
-    values, errors = [part.value for part in found], [2 * part.error for part in found]
-    right.errorbar(config.depths, values, errors, fmt="o", ms=5, capsize=3, color="C0", label=f"width {config.width}")
+    sheet.errors(right, config.depths, found, f"width {config.width}", color="C0")
     depths = np.linspace(0, config.depths[-1], 50)
     sheet.guide(right, depths, (depths + 1) / 2, "$2(L + 1)|x|^2/n_0$")
     right.plot(depths, (depths + 1) / 2 * (BEYOND / 2) ** depths, color="C3", ls=":", label=f"$C_w = {BEYOND:g}$")
