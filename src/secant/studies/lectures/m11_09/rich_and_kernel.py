@@ -59,8 +59,6 @@ def run(config: Config) -> xr.Dataset:
     fine = np.geomspace(1e-8, 1e3, 45)
     path = bregman_projection(X, y, potentials.hypentropy(fine[:, None] * theta0))
     least = bregman_projection(X, y, potentials.hypentropy(np.array(config.alphas)[:, None] * theta0))
->>>>
-
     return xr.Dataset(
         {
             "theta": (("alpha", "half", "i"), np.stack([end for end, _ in flows])),
@@ -100,7 +98,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 def errata(data: xr.Dataset, config: Config, beta: xr.DataArray) -> Findings:
     """Three displays of the lecture, as printed and corrected."""
-    theta0, one, tolerance = data.theta0.values, data.kernel.values, (1e-6, "tolerance of the integration")
+    theta0, one = data.theta0.values, data.kernel.values
+    integration = Tolerance(1e-6, why="tolerance of the integration")
     growth = (penalty(one, 1e-9, theta0) - penalty(one, 1e-8, theta0)) / np.log(100)
     yield claim("rich-limit", r"growth of Q with $\log(1/\alpha^2)$, between $10^{-8}$ and $10^{-9}$").erratum(
         (r"Q \to \|\beta\|_1", 0.0),
@@ -117,7 +116,7 @@ def errata(data: xr.Dataset, config: Config, beta: xr.DataArray) -> Findings:
         (r"\beta = \alpha^2\theta_0^2\sinh(\cdot)", 1.0),
         (r"\beta = 2\alpha^2\theta_0^2\sinh(\cdot)", 2.0),
         float(beta[0][i]) / at,
-        *tolerance,
+        integration,
         note="The last display has lost a factor of 2.",
         where="lecture 11/9, solution of the flow",
     )
@@ -127,7 +126,7 @@ def errata(data: xr.Dataset, config: Config, beta: xr.DataArray) -> Findings:
         (r"\Psi = \mathrm{diag}(\mathrm{Diag}(x), \mathrm{Diag}(x))", first @ (plus**2 + minus**2) / target),
         (r"\Psi = \mathrm{diag}(\mathrm{Diag}(x), -\mathrm{Diag}(x))", 1.0),
         first @ (plus**2 - minus**2) / target,
-        *tolerance,
+        integration,
         note="The second block has the other sign.",
         where="lecture 11/9, the model as a quadratic one",
     )

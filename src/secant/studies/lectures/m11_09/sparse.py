@@ -13,14 +13,13 @@ class Config(Seeded):
     sparsity: int = option(2, at_least=1, at_most=20, help="weights of the target that are not zero")
     shares: tuple[float, ...] = option((0.2, 0.35, 0.5, 0.75), above=0, below=1, help="samples over weights")
     alphas: tuple[float, ...] = option(
-        (100.0, 1.0, 0.1, 0.01, 1e-4), at_least=1e-6, at_most=1e4, help="sizes of the start, from large to small"
+        (100.0, 1.0, 0.1, 0.01, 1e-4), at_least=1e-6, at_most=1e4, help="sizes of the start, large and small"
     )
     draws: int = options.draws(16, 50, at_least=2, at_most=1_000)
 
     def check(self) -> None:
         """Refuses targets that do not exist, and data without a sample."""
-        least = max(self.sparsity, 1 / min(self.shares))
-        if self.dimension < least:
+        if self.sparsity > self.dimension or min(self.shares) * self.dimension < 1:
             raise ValueError(f"dimension: must be at least sparsity and one over every share, got {self.dimension}.")
 
 
