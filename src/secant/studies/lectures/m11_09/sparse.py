@@ -64,7 +64,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     needed = 4 * config.sparsity * np.log(config.dimension / config.sparsity)
     enough = int(config.shares[most] * config.dimension) >= needed
     judged, otherwise = enough and last <= 1e-2 and first >= 1, "too few samples for the sparsity, or starts too close"
-    yield claim("recovery", "smallest start over largest, most samples: squared error", judged, otherwise).at_most(
+    name = "smallest start over largest, most samples: squared error"
+    yield claim("recovery", name, given=judged, otherwise=otherwise).at_most(
         0.1,
         estimate(data.error[:, most, small] / data.error[:, most, large]),
         "recovery: an order of magnitude or more",

@@ -73,8 +73,9 @@ def run(config: Config) -> xr.Dataset:
     study compares both matrices in the leading directions of curvature, along a run on the digits 0 and 1, by the $R^2$
     of a fit through the origin.
     """
-    wanted = {"samples": config.samples, "test_samples": 1, "seed": config.seed}
-    task = datasets.load("digits", classes=(0, 1), dtype=np.float64, **wanted)
+    task = datasets.load(
+        "digits", classes=(0, 1), samples=config.samples, test_samples=1, seed=config.seed, dtype=np.float64
+    )
     x, y = jnp.asarray(task.train.x), jnp.asarray(task.train.y)
     net = nets.mlp([config.width], activation="tanh")
     params = net.init(jax.random.key(config.seed), x.shape, x.dtype)
@@ -122,13 +123,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     large, few = config.width >= LARGE, f"a claim about networks, judged from {LARGE} hidden units on"
     note = "Samples with large residuals have directions of their own. With residuals exchanged the fit is better."
-    yield claim("hessian", r"$R^2$ of $C = \alpha H$ at the end", large, few).equal(
+    yield claim("hessian", r"$R^2$ of $C = \alpha H$ at the end", given=large, otherwise=few).equal(
         1.0, fit(noise[-1], hessian[-1]), 0.1, "an equality; a tenth is for directions that it may miss", note=note
     )
     name = r"$R^2$ of $C = \alpha H$ at the end less the $R^2$ of $C = \alpha I$"
     gain = lambda: fit(noise[-1], hessian[-1]) - fit(noise[-1], np.eye(config.directions))  # noqa: E731
     why = "the noise has the shape of the Hessian rather than none"
-    yield claim("shape", name, large, few).at_least(0.0, gain, why)
+    yield claim("shape", name, given=large, otherwise=few).at_least(0.0, gain, why)
 
 
 @run.figure
