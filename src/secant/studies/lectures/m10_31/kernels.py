@@ -74,9 +74,9 @@ def run(config: Config) -> xr.Dataset:
     bend = np.linalg.inv(look.T @ look / config.ridge + inverse)
     values, psi = eigen(config.terms, x)
     features = psi * np.sqrt(values)
-    some = features[seen]
-    theta = np.linalg.solve(some.T @ some + config.ridge * np.eye(config.terms), some.T @ y)
-    ridge = features @ some.T @ np.linalg.solve(some @ some.T + config.ridge * np.eye(len(some)), y)
+    some, few = features[seen].T @ features[seen], features[seen] @ features[seen].T
+    theta = np.linalg.solve(some + config.ridge * np.eye(config.terms), features[seen].T @ y)
+    ridge = features @ features[seen].T @ np.linalg.solve(few + config.ridge * np.eye(len(few)), y)
     sampled = [np.linalg.eigvalsh(kernel(p, p))[::-1] / config.drawn for p in rng.random((config.draws, config.drawn))]
     likely = POINTS * kernel(*[np.arange(1, POINTS + 1) / POINTS] * 2)
     chances, vectors = np.linalg.eigh(likely)
