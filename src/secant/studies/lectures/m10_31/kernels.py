@@ -108,7 +108,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for key, name, one, other, within in (
         ("primal-dual", "ridge regression on features against that on their kernel", "primal", "dual", sharp),
         ("representer", "kernel ridge regression against the least over all functions", "mean", "direct", rounding),
-        ("variance", "Gaussian process: variance against its inverse precision", "variance", "direct_variance", rounding),
+        ("variance", "Gaussian process: variance by its precision", "variance", "direct_variance", rounding),
     ):
         yield claim(key, name).zero(np.abs(data[one] - data[other]).max(), within, "rounding of an inverse")
     yield from functions(data, config, full, rounding)

@@ -131,16 +131,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claim(key, name, given=near, otherwise=otherwise).equal(
             predicted, slope(logs, values), within / span, why, note=rf"$\eta\lambda_0 = {ratio:.3g}$"
         )
-    yield peak_erratum(data, config)
+    yield from peak_erratum(data, config)
 
 
-def peak_erratum(data: xr.Dataset, config: Config) -> Finding:
+def peak_erratum(data: xr.Dataset, config: Config) -> Findings:
     """One step of the trained model where its residual is largest, against the notes."""
     r = data.z.values - config.target
     t = int(np.argmax(np.abs(r[:-1])))
     z, lam, lr = float(data.z[t]), float(data.kernel[t]), float(data.lr)
     scale = lr * (float(data.size) / config.width) * r[t] ** 2
-    return claim("peak-kernel", "change of the kernel at the peak").erratum(
+    yield claim("peak-kernel", "change of the kernel at the peak").erratum(
         (r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4}{z - y}\big]", scale * (lr * lam - 4 / r[t])),
         (r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4z}{z - y}\big]", scale * (lr * lam - 4 * z / r[t])),
         data.kernel[t + 1] - lam,

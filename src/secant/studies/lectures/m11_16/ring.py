@@ -85,14 +85,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     # Strides of two keep even and odd sites apart for long. From far one sees the mean over pairs of sites.
     smooth = (law + (np.roll(law, 1) + np.roll(law, -1)) / 2) / 2 * n / np.pi
     left.plot(angle, smooth, color="C0", lw=2, label=f"walk, {n} sites a half")
-    ends, dotted = [0, np.pi, np.pi, 2 * np.pi], {"ls": ":", "lw": 1.4, "label": "printed"}
-    for short, look in ((0.8, {"ls": (0, (5, 2)), "lw": 1.4, "label": "$1/s^2$"}), (PRINTED, dotted)):
-        sheet.guide(left, ends, np.repeat([short, 1 - short], 2) / np.pi, **look)
+    ends = [0, np.pi, np.pi, 2 * np.pi]
+    for short, name, style in ((0.8, "$1/s^2$", (0, (5, 2))), (PRINTED, "printed", ":")):
+        sheet.guide(left, ends, np.repeat([short, 1 - short], 2) / np.pi, name, ls=style, lw=1.4)
     left.set_xticks([0, np.pi, 2 * np.pi], ["0", r"$\pi$", r"$2\pi$"])
     sheet.label(left, "Where the walk stays", r"$\theta$", "density", "best", ylim=(0, 0.32))
     fine = np.geomspace(data.n.values[0], data.n.values[-1], 100)
     right.plot(fine, 4 * fine / (5 * fine + 2), color="C0", lw=1.2, label="$4N/(5N + 2)$")
     right.plot(data.n, data["mass"], "o", color="C0", ms=7, label="walk")
     sheet.mark(right, y=0.8, label="4/5")
-    sheet.mark(right, y=PRINTED, **dotted)
+    sheet.mark(right, y=PRINTED, label="printed", ls=":", lw=1.4)
     sheet.label(right, "Mass where strides are short", "sites of half a ring", "mass", "center right", xscale="log")

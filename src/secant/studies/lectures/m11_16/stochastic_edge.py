@@ -143,15 +143,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for batch in data.batch.values:
         met, borne = (float((ends[name].sel(batch=batch) / edge).mean()) for name in ("quotient", "bearable"))
         fine = bool(np.isfinite(met) and np.isfinite(borne))
-        judged = {"given": large and reached and fine, "otherwise": why if fine else diverges}
+        judged, reason = large and reached and fine, why if fine else diverges
         below = "where second moments are neutral the mean quotient of a batch is less than 2/eta"
         note = "" if abs(met - 1) <= 0.2 else "the run still sharpens" if borne < 0.8 else below
         name = rf"batch {batch}: batch sharpness over $2/\eta$, last quarter"
-        yield claim(f"batch-{batch}-sharpness", name, **judged).equal(
+        yield claim(f"batch-{batch}-sharpness", name, given=judged, otherwise=reason).equal(
             1.0, met, 0.2, "published runs settle within a fifth", note=note
         )
         name = f"batch {batch}: step size over the one that second moments bear, last quarter"
-        yield claim(f"batch-{batch}-bearable", name, **judged).equal(
+        yield claim(f"batch-{batch}-bearable", name, given=judged, otherwise=reason).equal(
             1.0, borne, 0.2, "our guess: it settles where the linearised run is neutral in the mean square"
         )
     name = r"sharpness over $2/\eta$ with the smallest batch less the same with all samples, last quarter"
