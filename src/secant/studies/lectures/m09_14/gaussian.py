@@ -11,6 +11,7 @@ from scipy import stats
 from secant.core.device import jit
 from secant.kernels import next_covariance, next_variance
 from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, options, sheet, study
+from secant.studies.shared.orbits import orbit
 
 EXACT = "exact at every width"
 
@@ -57,13 +58,10 @@ def run(config: Config) -> xr.Dataset:
 
     def limit(K: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Covariances of three layers, and mean squares of tanh and of its square in the first."""
-        state = [K]
-        for _ in range(2):
-            sizes = jnp.diag(state[-1])
-            state.append(next_covariance("tanh", sizes[:, None], sizes[None], state[-1], **TANH)[2])
+        layer = lambda K: next_covariance("tanh", jnp.diag(K)[:, None], jnp.diag(K)[None], K, **TANH)[2]  # noqa: E731
         powers = jnp.tanh, lambda z: jnp.tanh(z) ** 2
         moments = [next_variance(power, K[0, 0], weights=1.0, biases=0.0) for power in powers]
-        return jnp.stack(state), jnp.stack(moments)
+        return jnp.stack(orbit(layer, K, 2)), jnp.stack(moments)
 
     K, moments = jit(limit, quick=True)(TANH["biases"] + TANH["weights"] / INPUTS.shape[1] * INPUTS @ INPUTS.T)
     return xr.Dataset(
