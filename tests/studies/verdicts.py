@@ -57,21 +57,21 @@ THESIS_4: Verdicts = {
     # No rise, or too few draws to tell.
     ("thesis/table-4.2", "shallow-step-0.8-rate"): "inconclusive",
     ("thesis/table-4.2", "shallow-1.5-critical-rate"): "inconclusive",
-    ("thesis/fig-C.14", "rank-2-alignment-weights-near-zero-against-raises"): "inconclusive",
+    ("thesis/fig-C.14", "rank-2-alignment-all"): "inconclusive",
 }
 
 # The lecture of 11/16: claims about networks, which are judged at laptop scale
 
 LECTURES_11_16: Verdicts = {
-    ("lectures/11-16-alignment", "r-2-c-alpha-h-end"): "inconclusive",
-    ("lectures/11-16-alignment", "r-2-c-alpha-h-end-less"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-4-batch"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-4-step"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-16-batch"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-16-step"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-48-batch"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-48-step"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "sharpness-2-eta"): "inconclusive",
+    ("lectures/11-16-alignment", "hessian"): "inconclusive",
+    ("lectures/11-16-alignment", "shape"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-4-sharpness"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-4-bearable"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-16-sharpness"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-16-bearable"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-48-sharpness"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-48-bearable"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "flatter"): "inconclusive",
 }
 
 # The textbook, chapter 12: stochastic gradients

@@ -47,7 +47,7 @@ def test_step_sizes_are_chosen_by_validation_and_not_by_the_test():
     ("options", "message"),
     [
         ({"schedules": ("constant", "linear")}, "schedules: there is no linear"),
-        ({"schedules": ("constant",)}, "schedules: must have 'below critical' and one to hold it against"),
+        ({"schedules": ("constant",)}, "schedules: must have 'below critical' and another to compare"),
         ({"ratios": (1.0,)}, "ratios: needs at least 2 values"),
         ({"catapults": (0, 2, 1)}, "catapults: every value must be larger than the one before"),
         ({"tasks": ("nonsense",)}, "tasks: there is no 'nonsense'"),

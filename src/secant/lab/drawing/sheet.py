@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
+
+    from secant.lab.verdicts.estimate import Estimate
 
 
 def panels(figure: Figure, size: tuple[float, float], columns: int = 1, rows: int = 1, **grid: Any) -> Any:
@@ -36,6 +39,18 @@ def spread(axes: Any, values: xr.DataArray, over: str, label: str | None = None,
     (along,) = set(values.dims) - {over}
     look = {"fmt": "o-", "ms": 4, "label": label, **line}
     axes.errorbar(values[along], values.mean(over), values.std(over), **look)
+
+
+def errors(axes: Any, x: Any, found: Sequence[Estimate], label: str | None = None, **line: Any) -> None:
+    """Estimates, each with two standard errors. `line` goes to `Axes.errorbar`."""
+    values, sizes = [one.value for one in found], [2 * one.error for one in found]
+    axes.errorbar(x, values, sizes, **{"fmt": "o", "ms": 5, "capsize": 3, "label": label, **line})
+
+
+def ticks(axes: Any, values: Any) -> None:
+    """Ticks to the right at these values alone, such as the widths of a logarithmic axis."""
+    axes.set_xticks(values, [f"{value:g}" for value in values])
+    axes.set_xticks([], minor=True)
 
 
 def label(

@@ -11,10 +11,10 @@ from secant.theory.wide import relu_paths
 from secant.theory.wide.finite_width import Fluctuations, fluctuations, sample_variances
 
 CASES = {"tanh": (1.5, 0.1), "erf": (1.2, 0.1), "gelu": (1.983058, 0.172922)}
-"""Variances of weights and biases; those of the last are critical."""
+"""Variances of weights and biases; the last pair is critical."""
 
 CRITICAL = {"tanh": 1.0, "relu": 2.0, "identity": 1.0}
-"""Variances of weights of networks without biases that are critical."""
+"""Variances of weights with which networks without biases are critical."""
 
 SATURATING = ("tanh", "erf")
 BATCHES = 16
@@ -30,21 +30,20 @@ class Config(Seeded):
     layers: int = options.layers(1_000, at_least=100, at_most=100_000)
 
     def check(self) -> None:
-        """Signals that a machine holds."""
+        """Refuses signals that do not fit the memory."""
         fits_memory(40.0 * max(self.widths) * self.draws, "widths or draws")
 
 
 @study("lectures/fluctuations", section="09-14", title="Signals at finite width, to first order", new=True)
 def run(config: Config) -> xr.Dataset:
     r"""The lecture takes the width to infinity, where signals are Gaussian with variances
-    $K' = C_b + C_w\,\mathbb E\,\sigma^2$. At finite width signals of a layer share a random variance. For any
-    activation, with $\chi = C_w\,\frac{d}{dK}\mathbb E\,\sigma^2$, its own variance $v$ and the shift $g$ of its mean
-    follow from layer to layer to first order,
+    $K' = C_b + C_w\,\mathbb E\,\sigma^2$. At finite width the signals of a layer share a random variance. Let $v$ be
+    the variance of this shared variance, $g$ the shift of its mean, and
+    $\chi = C_w\,\frac{d}{dK}\mathbb E\,\sigma^2$. For any activation, to first order,
     $$v' = \chi^2v + \frac{C_w^2}{n}\,(\mathbb E\,\sigma^4 - (\mathbb E\,\sigma^2)^2), \qquad
       g' = \chi g + \frac{C_w}{2}\,\frac{d^2\,\mathbb E\,\sigma^2}{dK^2}\,v,$$
-    and the excess kurtosis of a signal is $3v/K^2$. What is left out is of order $1/n^2$. In critical
-    networks $v/K^2$ grows as the depth over the width, with the factor 5 for ReLU, 2 for linear networks, and $2/3$ for
-    tanh.
+    and the excess kurtosis of a signal is $3v/K^2$. The next order is $1/n^2$. In critical networks $v/K^2$ grows as
+    the depth over the width, with the factor 5 for ReLU, 2 for linear networks, and $2/3$ for tanh.
     """
     names, tables = list(CASES), []
     for number, (name, (weights, biases)) in enumerate(CASES.items()):
@@ -79,45 +78,38 @@ def _predicted(name: str, weights: float, biases: float, config: Config) -> Fluc
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    why = "the next order, relative to the first as the first is to the limit"
     for name in SATURATING:
         one = data.sel(activation=name)
-        for what, width, values, order in (
-            ("variance of the shared variance", config.widths[-1], one["variance"], one["vertex"]),
-            ("shift of its mean", config.widths[0], one["mean"] - one["limit"], one["shift"]),
+        for key, what, width, values, order in (
+            ("variance", "variance of the shared variance", config.widths[-1], one["variance"], one["vertex"]),
+            ("shift", "shift of its mean", config.widths[0], one["mean"] - one["limit"], one["shift"]),
         ):
-            ratio = values.sel(width=width) * width / order
-            small = float(one["vertex"] / one["limit"] ** 2 / width)
-            yield claim(
-                f"{name}-{what}-first-order-width-{width}", f"{name}: {what}, over the first order, width {width}"
-            ).equal(1.0, estimate(ratio), small, why)
+            ratio, small = values.sel(width=width) * width / order, float(one["vertex"] / one["limit"] ** 2 / width)
+            yield claim(f"{name}-{key}", f"{name}, width {width}: {what}, over its first order").equal(
+                1.0, estimate(ratio), small, "the next order, relative to the first as the first is to the limit"
+            )
     one = data.sel(activation="gelu")
     pairs = one["variance"].coarsen(group=2).mean()  # in larger groups something is left in each
     left = pairs * one["width"] / one["vertex"] - 1
-    yield claim(
-        "gelu-what-first",
-        "gelu: what the first order leaves out of the variance, over it: exponent of the width",
-        given=bool((left > 0).all()),
-        otherwise="in some group nothing is left to be seen",
-    ).at_most(-0.5, lambda: exponent(left), "the theory's is -1; half of it is still none")
+    seen, nothing = bool((left > 0).all()), "in some group the first order leaves nothing out"
+    rest = "relative part of the variance that the first order leaves out: exponent of the width"
+    yield claim("gelu-next-order", f"gelu: {rest}", given=seen, otherwise=nothing).at_most(
+        -0.5, lambda: exponent(left), "the theory's is -1; half of it is still none"
+    )
     sizes, first = np.array([10**6, 2 * 10**6]), 3 * float(data["deep"].sel(kind="relu")[config.depth])
     fourth = np.array([relu_paths.fourth_moment([1, *[n] * config.depth]) for n in sizes])
     over = (fourth / relu_paths.second_moment([1, 1]) ** 2 - 3) * sizes / first
-    yield claim(
-        f"relu-excess-kurtosis-{sizes[0]}",
-        f"relu: excess kurtosis by counting paths, over the first order, width {sizes[0]}",
-    ).equal(1.0, over[0], 5 * config.depth / sizes[0], "the next order")
-    yield claim("relu-what-first", "relu: what the first order leaves out, over it: exponent of the width").equal(
-        -1.0,
-        math.log2((over[1] - 1) / (over[0] - 1)),
-        0.01,
-        "rounding of a difference of a millionth, and the next order",
-    )
+    what = f"relu, width {sizes[0]}: excess kurtosis by counting paths, over its first order"
+    yield claim("relu-kurtosis", what).equal(1.0, over[0], 5 * config.depth / sizes[0], "the next order")
+    growth, why = math.log2((over[1] - 1) / (over[0] - 1)), "rounding of a difference of 1e-6, and the next order"
+    rest = "relative part of the kurtosis that the first order leaves out: exponent of the width"
+    yield claim("relu-next-order", f"relu: {rest}").equal(-1.0, growth, 0.01, why)
     last = config.layers
     for kind, factor, slack in (("relu", 5.0, 1e-9), ("identity", 2.0, 1e-9), ("tanh", 2 / 3, math.log(last) / last)):
         reason = "rounding" if slack < 1e-6 else "the next order in one over the depth, with its logarithm"
-        name = f"{kind}, critical: variance of the variance over its square, times width over depth, layer {last}"
-        yield claim(name, name).equal(factor, data["deep"].sel(kind=kind)[-1] / last, 0.0, reason, relative=slack)
+        name = f"{kind}, critical, layer {last}: $v/K^2$ times width over depth"
+        found = data["deep"].sel(kind=kind)[-1] / last
+        yield claim(f"{kind}-critical", name).equal(factor, found, 0.0, reason, relative=slack)
 
 
 @run.figure
@@ -132,8 +124,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for axes, title in ((left, "Variance of the variance"), (middle, "Shift of its mean")):
         sheet.mark(axes, y=1.0)
         sheet.label(axes, title, "width", "measured over first order", "best", xscale="log")
-        axes.set_xticks(config.widths, [str(width) for width in config.widths])
-        axes.set_xticks([], minor=True)
+        sheet.ticks(axes, config.widths)
     depth = np.arange(data.sizes["layer"])
     for i, (kind, factor) in enumerate((("relu", 5.0), ("identity", 2.0), ("tanh", 2 / 3))):
         right.loglog(depth[1:], data["deep"].sel(kind=kind)[1:], color=f"C{i}", label=kind)

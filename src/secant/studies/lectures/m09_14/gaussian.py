@@ -10,7 +10,8 @@ from scipy import stats
 
 from secant.core.device import jit
 from secant.kernels import next_covariance, next_variance
-from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, options, sheet, study
+from secant.studies.shared.orbits import orbit
 
 EXACT = "exact at every width"
 
@@ -18,24 +19,24 @@ INPUTS = np.array([[1.0, 0.0, 0.0, 0.0], [0.5, 0.75**0.5, 0.0, 0.0], [-0.3, 0.2,
 """Three inputs."""
 
 BLOCK = 1_000
-"""Networks that are held at once."""
+"""Networks held in memory at once."""
 
 TANH = {"weights": 1.5, "biases": 0.1}
-"""Variances of weights, over the fan-in, and of biases of the networks of tanh."""
+"""Variances of weights, over the fan-in, and of biases, in the networks of tanh."""
 
 
 class Config(Seeded):
     width: int = options.width(32, at_least=16, at_most=500)
-    widths: tuple[int, ...] = option((20, 40, 80), at_least=20, at_most=500, longest=6, ascending=True, help="of ReLU")
+    widths: tuple[int, ...] = options.widths((20, 40, 80), at_least=20, at_most=500, longest=6, ascending=True)
     layers: int = options.layers(2, at_most=6)
     draws: int = options.draws(4_000, 50_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
-        """Networks that a machine holds, with fourth powers that so many draws can measure."""
+        """Refuses networks that do not fit the memory, and fourth powers that no number of draws can measure."""
         if self.layers > self.widths[0] // 10:
             raise ValueError(
-                f"layers: must be at most a tenth of the first of widths, {self.widths[0] // 10}: in deeper networks "
-                f"the mean of fourth powers is made by a few that are never drawn; got {self.layers}."
+                f"layers: must be at most a tenth of the first of widths, {self.widths[0] // 10}, got {self.layers}. "
+                "In deeper networks a few rare draws make up the mean of fourth powers."
             )
         fits_memory(16.0 * max(self.width, *self.widths) ** 2 * BLOCK, "width or widths")
 
@@ -45,8 +46,9 @@ def run(config: Config) -> xr.Dataset:
     r"""With weights of variance $C_w$ over the fan-in and biases of variance $C_b$, the outputs of a random network at
     finitely many inputs are Gaussian as the widths grow, $\mathrm{Cov}(z_i(x_a), z_j(x_b)) \to \delta_{ij}K_{ab}$ with
     $K^{(1)} = C_b + \frac{C_w}{n_0}\,x_a\cdot x_b$ and $K_{ab} \mapsto C_b + C_w\,\mathbb E\,\sigma(z_a)\sigma(z_b)$.
-    Given a layer the next is Gaussian at every width, with a random covariance; as means over neurons such collective
-    observables have variances of order $1/n$. For ReLU the kurtosis of an output is $3\prod_l(1 + 5/n_l)$.
+    Given a layer, the next layer is Gaussian at every width, with a random covariance. This covariance is a mean over
+    neurons, a collective observable, and its variance is of order $1/n$. For ReLU the kurtosis of an output is
+    $3\prod_l(1 + 5/n_l)$.
     """
     random = np.random.default_rng(config.seed)
     blocks = [min(BLOCK, config.draws - first) for first in range(0, config.draws, BLOCK)]
@@ -56,13 +58,10 @@ def run(config: Config) -> xr.Dataset:
 
     def limit(K: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Covariances of three layers, and mean squares of tanh and of its square in the first."""
-        state = [K]
-        for _ in range(2):
-            sizes = jnp.diag(state[-1])
-            state.append(next_covariance("tanh", sizes[:, None], sizes[None], state[-1], **TANH)[2])
+        layer = lambda K: next_covariance("tanh", jnp.diag(K)[:, None], jnp.diag(K)[None], K, **TANH)[2]  # noqa: E731
         powers = jnp.tanh, lambda z: jnp.tanh(z) ** 2
         moments = [next_variance(power, K[0, 0], weights=1.0, biases=0.0) for power in powers]
-        return jnp.stack(state), jnp.stack(moments)
+        return jnp.stack(orbit(layer, K, 2)), jnp.stack(moments)
 
     K, moments = jit(limit, quick=True)(TANH["biases"] + TANH["weights"] / INPUTS.shape[1] * INPUTS @ INPUTS.T)
     return xr.Dataset(
@@ -112,74 +111,56 @@ def _collective(width: int, layer: int) -> float:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    n, K = config.width, data.K
+    n, K, order = config.width, data.K, "corrections are of order 1/n"
     for a, b in ((0, 0), (0, 1), (1, 2)):
+        key = f"{a + 1}-{b + 1}"
         name = f"covariance of inputs {a + 1} and {b + 1}" if a < b else "variance at an input"
-        yield claim(f"tanh-one-layer-{n}-{name}", f"tanh, one layer of {n}: {name}").equal(
-            K.sel(layer=2)[a, b], estimate(data["first"][:, a, b]), 0, EXACT
-        )
-        yield claim(f"tanh-two-layers-{n}-{name}", f"tanh, two layers of {n}: {name}").equal(
-            K.sel(layer=3)[a, b], estimate(data.second[:, a, b]), 0, "corrections are of order 1/n", relative=1 / n
+        one, two = estimate(data["first"][:, a, b]), estimate(data.second[:, a, b])
+        yield claim(f"one-layer-{key}", f"tanh, one layer of {n}: {name}").equal(K.sel(layer=2)[a, b], one, 0, EXACT)
+        yield claim(f"two-layers-{key}", f"tanh, two layers of {n}: {name}").equal(
+            K.sel(layer=3)[a, b], two, 0, order, relative=1 / n
         )
     size = float(K.sel(layer=3)[0, 0])
     z = data.output[:, :, 0] / math.sqrt(size)
-    yield claim("tanh-variance-two", "tanh: variance of two outputs together").equal(
-        2.0, estimate((z**2).sum("neuron")), 0, "corrections are of order 1/n", relative=1 / n
+    yield claim("two-outputs", "tanh: variance of two outputs together").equal(
+        2.0, estimate((z**2).sum("neuron")), 0, order, relative=1 / n
     )
-    yield claim("tanh-covariance-two", "tanh: covariance of two outputs").zero(
-        estimate(z[:, 0] * z[:, 1]), 0, "zero at every width"
-    )
-    yield claim(
-        "tanh-characteristic-function", "tanh: characteristic function of an output, less that of its random variance"
-    ).zero(estimate(np.cos(z[:, 0]) - np.exp(-data.second[:, 0, 0] / size / 2)), 0, EXACT)
+    product = estimate(z[:, 0] * z[:, 1])
+    yield claim("independence", "tanh: covariance of two outputs").zero(product, 0, "zero at every width")
+    apart = estimate(np.cos(z[:, 0]) - np.exp(-data.second[:, 0, 0] / size / 2))
+    name = "tanh: characteristic function of an output, less that of its random variance"
+    yield claim("characteristic-function", name).zero(apart, 0, EXACT)
     second, fourth = (float(moment) for moment in data.moment)
-    yield claim(f"tanh-variance-mean-{n}", f"tanh: variance of a mean over the {n} neurons of the first layer").equal(
+    yield claim("mean-over-neurons", f"tanh: variance of a mean over the {n} neurons of the first layer").equal(
         TANH["weights"] ** 2 * (fourth - second**2) / n, _spread(data["first"][:, 0, 0]), 0, EXACT
     )
     for width in config.widths:
         found = data.relu.sel(width=width)
-        yield claim(
-            f"relu-{config.layers}-layers-{width}-kurtosis",
-            f"ReLU, {config.layers} layers of {width}: kurtosis of an output",
-        ).equal(3 * (1 + 5 / width) ** config.layers, estimate(3 * (found[:, -1] / 2) ** 2), 0, EXACT)
+        name = f"ReLU, {config.layers} layers of {width}: kurtosis of an output"
+        yield claim(f"relu-kurtosis-{width}", name).equal(
+            3 * (1 + 5 / width) ** config.layers, estimate(3 * (found[:, -1] / 2) ** 2), 0, EXACT
+        )
         for layer in sorted({1, config.layers}):
-            yield claim(
-                f"relu-width-{width}-variance-{layer}",
-                f"ReLU, width {width}: variance of the mean square in layer {layer}",
-            ).equal(_collective(width, layer), _spread(found[:, layer - 1]), 0, EXACT)
+            name = f"ReLU, width {width}: variance of the mean square in layer {layer}"
+            yield claim(f"relu-square-{width}-{layer}", name).equal(
+                _collective(width, layer), _spread(found[:, layer - 1]), 0, EXACT
+            )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10, 4.2), 2)
-    z = np.linspace(0, 6, 100)
+    z, title = np.linspace(0, 6, 100), f"An output of ReLU, {config.layers} layers"
     for i, width in enumerate(config.widths):
         scale = np.sqrt(data.relu.sel(width=width)[:, -1].values / 2)
         scale = scale[scale > 0][:, None]
         left.semilogy(z, np.mean(stats.norm.pdf(z / scale) / scale, 0), color=f"C{i}", label=f"width {width}")
     sheet.guide(left, z, stats.norm.pdf(z), "Gaussian")
-    sheet.label(
-        left,
-        f"An output of ReLU, {config.layers} layers",
-        "output over its deviation",
-        "density",
-        "lower left",
-        ylim=(1e-7, 1),
-    )
+    sheet.label(left, title, "output over its deviation", "density", "lower left", ylim=(1e-7, 1))
     sizes = np.geomspace(config.widths[0], config.widths[-1] + 1, 50)
     for i, layer in enumerate(sorted({1, config.layers})):
         found = [_spread(data.relu.sel(width=width)[:, layer - 1]) for width in config.widths]
-        values, errors = [part.value for part in found], [2 * part.error for part in found]
-        right.errorbar(config.widths, values, errors, fmt="o", ms=5, capsize=3, color=f"C{i}", label=f"layer {layer}")
+        sheet.errors(right, config.widths, found, f"layer {layer}", color=f"C{i}")
         sheet.guide(right, sizes, [_collective(size, layer) for size in sizes], color=f"C{i}")
-    sheet.label(
-        right,
-        "Mean squares of signals",
-        "width",
-        "variance",
-        "upper right",
-        xscale="log",
-        yscale="log",
-    )
-    right.set_xticks(config.widths, [str(width) for width in config.widths], minor=False)
-    right.set_xticks([], minor=True)
+    sheet.label(right, "Mean squares of signals", "width", "variance", "upper right", xscale="log", yscale="log")
+    sheet.ticks(right, config.widths)

@@ -16,33 +16,34 @@ from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, o
 
 HE = {"weights": 2.0, "biases": 0.0}
 OFF = {"weights": 1.5, "biases": 0.1}
-"""Variances with which ReLU is critical, and tanh is not."""
+"""Variances with which ReLU is critical, and variances with which tanh is not."""
 
 
 class Config(Seeded):
     depth: int = scaled(smoke=1_000, laptop=10_000, at_least=100, at_most=10**6, help="layers of infinite width")
-    width: int = scaled(smoke=64, laptop=512, at_least=16, at_most=10**4, help="of random networks of ReLU")
+    width: int = options.width(64, 512, at_least=16, at_most=10**4)
     layers: int = options.layers(8, at_least=2, at_most=100)
     draws: int = options.draws(100, 200, at_least=10, at_most=10**5)
 
     def check(self) -> None:
-        """Networks that a machine holds."""
+        """Refuses networks that do not fit the memory."""
         fits_memory(16.0 * self.width**2 * self.layers, "width or layers")
 
 
 @study("lectures/09-19-criticality", section="09-19", title="Tuning a network to criticality")
 def run(config: Config) -> xr.Dataset:
     r"""With weights of variance $C_w$ over the fan-in and biases of variance $C_b$, the covariance of two inputs in a
-    wide network goes from layer to layer as $K_{ab} \mapsto C_b + C_w\,\mathbb E\,\sigma(z_a)\sigma(z_b)$. At a fixed
-    point a small difference in size is multiplied by $\chi_\parallel = \frac{C_w}2\,\mathbb E\,(\sigma^2)''$ and one in
-    direction by $\chi_\perp = C_w\,\mathbb E\,\sigma'^2$; a deep network needs both to be 1. For ReLU that is $C_w =
-    2$, $C_b = 0$ at every variance; for tanh $C_w = 1$, $C_b = 0$, where variances fall as $1/(2\ell)$ and there is no
-    other point. With ReLU the correlation $c$ of two inputs tends to 1 as $1 - c_\ell \sim 9\pi^2/(2\ell^2)$. Elsewhere
-    differences change exponentially, by $\chi_\parallel$ a layer.
+    wide network goes from layer to layer as $K_{ab} \mapsto C_b + C_w\,\mathbb E\,\sigma(z_a)\sigma(z_b)$. Near a fixed
+    point a layer multiplies a small difference in size by $\chi_\parallel = \frac{C_w}2\,\mathbb E\,(\sigma^2)''$ and
+    a small difference in direction by $\chi_\perp = C_w\,\mathbb E\,\sigma'^2$. A deep network needs both to be 1.
+
+    ReLU is critical with $C_w = 2$, $C_b = 0$ at every variance. The correlation $c$ of two inputs then tends to 1 as
+    $1 - c_\ell \sim 9\pi^2/(2\ell^2)$. Tanh is critical only with $C_w = 1$, $C_b = 0$, where variances fall as
+    $1/(2\ell)$. Elsewhere differences change exponentially, by $\chi_\parallel$ a layer.
     """
 
     def down(layer: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of a start and of variances: what the map makes of it, layer by layer, the start included."""
+        """A function of a start and of variances, which gives the start and what every layer makes of it."""
 
         def scan(x: Any, variances: dict[str, Any]) -> Any:
             return jax.lax.scan(lambda x, _: (layer(x, **variances), x), x, None, length=config.depth + 1)[1]
@@ -78,18 +79,15 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    depth = config.depth
+    depth, half = config.depth, config.depth // 2
     for name, weights in (("relu", 2.0), ("tanh", 1.0)):
-        points = critical_points(name)
-        yield claim(f"{name}-critical-points", f"{name}: critical points").count(
-            1, len(points), "all there are, or a family of one kind"
-        )
-        yield claim(f"{name}-variance-weights", f"{name}: variance of the weights").equal(
-            weights, points[0].weights, 1e-10, "rounding"
-        )
-        yield claim(f"{name}-variance-biases", f"{name}: variance of the biases").zero(points[0].biases, 1e-12, "exact")
+        points, all_of = critical_points(name), "all there are, or a family of one kind"
+        yield claim(f"{name}-points", f"{name}: critical points").count(1, len(points), all_of)
+        variance = points[0].weights
+        yield claim(f"{name}-weights", f"{name}: variance of the weights").equal(weights, variance, 1e-10, "rounding")
+        yield claim(f"{name}-biases", f"{name}: variance of the biases").zero(points[0].biases, 1e-12, "exact")
     (gelu,) = critical_points("gelu")
-    yield claim("gelu-critical-variance", "gelu: critical variance").equal(
+    yield claim("gelu-variance", "gelu: critical variance").equal(
         (3 + math.sqrt(17)) / 2, gelu.variance, 1e-9, "rounding"
     )
     # Derivatives of the map itself, by differences.
@@ -97,35 +95,33 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     sizes, products = np.array([K - step, K + step, K, K]), np.array([K - step, K + step, K - step, K - 2 * step])
     values = np.asarray(dual("tanh", sizes, sizes, products).value)
     parallel, perpendicular = map(float, susceptibilities("tanh", K))
-    yield claim("tanh-chi-parallel", "tanh: chi parallel against the slope of the map of variances").equal(
+    yield claim("chi-parallel", r"tanh: $\chi_\parallel$ against the slope of the map of variances").equal(
         parallel, (values[1] - values[0]) / (2 * step), 1e-6, "the third derivative times the square of the step"
     )
-    yield claim("tanh-chi-perpendicular", "tanh: chi perpendicular against the slope of the map of covariances").equal(
+    yield claim("chi-perpendicular", r"tanh: $\chi_\perp$ against the slope of the map of covariances").equal(
         perpendicular, (values[2] - values[3]) / step, 1e-3, "the second derivative times the step"
     )
-    yield claim(f"tanh-2-l-{depth:,}", f"tanh: 2 l K behind {depth:,} layers").equal(
-        1.0, 2 * depth * data.tanh[-1], 3 * np.log(depth) / depth, "the next order of 1/K is (5/6) log l"
+    why = r"the next order of 1/K is $(5/6) \log\ell$"
+    yield claim("tanh-variance", rf"tanh: $2\ell K$ behind {depth:,} layers").equal(
+        1.0, 2 * depth * data.tanh[-1], 3 * np.log(depth) / depth, why
     )
-    # (1 - c)^(-1/2) grows by sqrt 2/(3 pi) a layer, and its next order, 3/2 log l, does not hang on the start.
-    roots = (1 - data.relu.sel(layer=[depth // 2, depth]).values) ** -0.5
-    yield claim(
-        f"relu-growth-1-{depth // 2:,}-{depth:,}",
-        f"relu: growth of (1 - c)^(-1/2) a layer, from layer {depth // 2:,} to {depth:,}, over sqrt 2/(3 pi)",
-    ).equal(
-        1 + 1.5 * np.log(depth / (depth // 2)) / (depth - depth // 2),
-        np.diff(roots)[0] / (depth - depth // 2) * 3 * np.pi / np.sqrt(2),
+    # (1 - c)^(-1/2) grows by sqrt 2/(3 pi) a layer. Its next order, 3/2 log l, does not depend on the start.
+    roots = (1 - data.relu.sel(layer=[half, depth]).values) ** -0.5
+    name = r"growth of $(1 - c)^{-1/2}$ a layer over $\sqrt{2}/(3\pi)$"
+    yield claim("relu-correlation", f"relu, layers {half:,} to {depth:,}: {name}").equal(
+        1 + 1.5 * np.log(depth / half) / (depth - half),
+        np.diff(roots)[0] / (depth - half) * 3 * np.pi / np.sqrt(2),
         (3 * np.log(depth) / depth) ** 2,
-        "the square of the next order of 1 - c, 3 log l over l",
+        r"the square of the next order of $1 - c$, $3 \log\ell/\ell$",
     )
     rate = float(susceptibilities("tanh", float(data.fixed), OFF["weights"]).parallel)
-    yield claim("tanh-off-critical", "tanh off the critical point: factor of a difference in a layer").equal(
-        rate, data.near[-1] / data.near[-2], 1e-3, "differences of 1e-4 and less: their square"
+    yield claim("off-critical", "tanh off the critical point: factor of a difference in a layer").equal(
+        rate, data.near[-1] / data.near[-2], 1e-3, "the square of differences of at most 1e-4"
     )
     for hidden in (1, config.layers):
-        yield claim(
-            f"networks-{config.width}-neurons-mean-{hidden}",
-            f"networks of {config.width} neurons: mean square of a signal in hidden layer {hidden}",
-        ).equal(2.0, estimate(data.squares.sel(hidden=hidden)), 0, "exact at every width")
+        name = f"networks of {config.width} neurons: mean square of a signal in hidden layer {hidden}"
+        found = estimate(data.squares.sel(hidden=hidden))
+        yield claim(f"finite-width-{hidden}", name).equal(2.0, found, 0, "exact at every width")
 
 
 @run.figure
@@ -136,14 +132,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.guide(left, layers, 1 / (2 * layers), r"$1/(2\ell)$")
     left.loglog(layers, 1 - data.relu[1:], color="C1", label="ReLU: 1 minus correlation")
     sheet.guide(left, layers[9:], 9 * np.pi**2 / 2 / layers[9:] ** 2.0, r"$9\pi^2/(2\ell^2)$", ls=":", lw=1.6)
-    left.set(title="Critical networks in depth", xlabel=r"layer $\ell$")
-    left.legend(loc="lower left")
+    sheet.label(left, "Critical networks in depth", r"layer $\ell$", None, "lower left")
     (gelu,) = critical_points("gelu")
     variances = np.geomspace(0.05, 100, 200)
-    for chi, label in zip(
-        susceptibilities("gelu", variances, gelu.weights), (r"$\chi_\parallel$", r"$\chi_\perp$"), strict=True
-    ):
+    both = susceptibilities("gelu", variances, gelu.weights)
+    for chi, label in zip(both, (r"$\chi_\parallel$", r"$\chi_\perp$"), strict=True):
         right.semilogx(variances, chi, label=label)
     right.plot([gelu.variance], [1.0], "o", color="C3", label="critical")
-    right.set(title="GELU with its critical weights", xlabel="variance $K$", ylabel="factor a layer")
-    right.legend(loc="lower right")
+    sheet.label(right, "GELU with its critical weights", "variance $K$", "factor a layer", "lower right")

@@ -26,23 +26,26 @@ class Config(Seeded):
     draws: int = options.draws(2_000, 20_000, at_least=500, at_most=10**6)
 
     def check(self) -> None:
-        """Kernels with a mean that so many draws can measure, of networks that a machine holds."""
+        """Refuses kernels whose mean no number of draws can measure, and networks that do not fit the memory."""
         if max(self.depths) > self.width / 8:
             raise ValueError(
-                f"depths: must be at most an eighth of width, {self.width // 8}, or a kernel's mean is made by a few "
-                f"networks; got {max(self.depths)}."
+                f"depths: must be at most an eighth of width, {self.width // 8}, got {max(self.depths)}. In deeper "
+                "networks a few rare draws make up the mean of the kernel."
             )
         fits_memory(1.6 * self.draws * self.width**2 * max(self.depths), "draws, width or depths")
 
 
 @study("lectures/09-26-rates", section="09-26", title="Learning rates: contraction, noise and depth")
 def run(config: Config) -> xr.Dataset:
-    r"""Gradient descent on $\frac12|\theta X - Y|^2$ multiplies the error by $I - \eta XX^\top$. It converges for
-    $\eta < 2/\lambda_{\max}$; up to $\eta = 2/(\lambda_{\min} + \lambda_{\max})$, the best one, it contracts by
-    $1 - \eta\lambda_{\min}$ a step, there by $(\kappa - 1)/(\kappa + 1)$, and beyond by $\eta\lambda_{\max} - 1$. Noise
-    of variance $s^2$ in the gradient leaves $\eta s^2/(\lambda(2 - \eta\lambda))$ along a direction of curvature
-    $\lambda$; with $\eta_t = c/t$ it goes to zero, as $c^2s^2/((2c\lambda - 1)t)$. In critical networks every layer
-    adds the same to the tangent kernel, which grows as the depth; off criticality by a factor $\chi_\perp$ a layer.
+    r"""Gradient descent on $\frac12|\theta X - Y|^2$ multiplies the error by $I - \eta XX^\top$ and converges for
+    $\eta < 2/\lambda_{\max}$. The best step size is $\eta = 2/(\lambda_{\min} + \lambda_{\max})$, with a contraction by
+    $(\kappa - 1)/(\kappa + 1)$ a step. Below the best step size the contraction is $1 - \eta\lambda_{\min}$, above
+    $\eta\lambda_{\max} - 1$.
+
+    Noise of variance $s^2$ in the gradient leaves a variance of $\eta s^2/(\lambda(2 - \eta\lambda))$ along a direction
+    of curvature $\lambda$. With $\eta_t = c/t$ this variance goes to zero, as $c^2s^2/((2c\lambda - 1)t)$. In critical
+    networks every layer adds the same to the tangent kernel, which grows as the depth. Off criticality a layer
+    multiplies the kernel by $\chi_\perp$.
     """
     random = np.random.default_rng(config.seed)
     curvature = np.geomspace(1, config.condition, config.dim)
@@ -80,12 +83,12 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _ratios(config: Config) -> tuple[float, ...]:
-    """Step sizes over the best one; two are between it and the largest one that converges."""
+    """Step sizes over the best one; the last two are between the best and the largest that converges."""
     return 0.25, 0.5, 1.0, 1 + 0.4 / config.condition, 1 + 0.8 / config.condition
 
 
 def _late(config: Config) -> float:
-    """Where a falling step size 1/t begins, so that it starts below the critical one."""
+    """Time at which a falling step size 1/t begins, so that the first one is below the critical one."""
     return config.condition
 
 
@@ -105,67 +108,57 @@ def _falling(curvature: float, config: Config) -> float:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    kappa, best = config.condition, 2 / (1 + config.condition)
+    kappa, best, noise = config.condition, 2 / (1 + config.condition), config.noise
     # The second slowest direction fades as a power of the steps, from a start where it may be a hundred times as long.
     rates = np.abs(1 - best * data.ratio.values[:, None] * data.curvature.values)
     slowest = [[*sorted(set(np.round(row, 12)))[::-1], 0.0] for row in rates]
     fades = [1e4 * (row[1] / row[0]) ** (2 * config.steps) + 1e-10 for row in slowest]
+    left_over = "what is left of the second slowest direction"
     for ratio, found, fade in zip(data.ratio.values, data["factor"].values, fades, strict=True):
+        what = f"factor a step at {ratio:g} of the best step size"
         if ratio <= 1:
-            yield claim(
-                f"factor-step-{ratio:g}-best", f"factor a step at {ratio:g} of the best step size, 1 - eta lambda_min"
-            ).equal(1 - ratio * best, found, fade, "what is left of the second slowest direction")
+            name = rf"{what}, $1 - \eta\lambda_{{\min}}$"
+            yield claim(f"factor-{ratio:g}", name).equal(1 - ratio * best, found, fade, left_over)
         else:
-            yield claim(
-                f"factor-step-{ratio:g}-best-step", f"factor a step at {ratio:g} of the best step size"
-            ).erratum(
+            yield claim(f"factor-{ratio:g}", what).erratum(
                 (r"1 - \eta\lambda_{\min}", 1 - ratio * best),
                 (r"|1 - \eta\lambda_{\max}|", ratio * best * kappa - 1),
                 found,
                 fade,
-                "what is left of the second slowest direction",
+                left_over,
                 where="seventh lecture, first intuition",
                 note="Beyond the best step size the steepest direction is the slowest.",
             )
-    yield claim("best-factor-step", "best factor a step, by the condition number").equal(
-        (kappa - 1) / (kappa + 1), data["factor"][2], fades[2], "what is left of the second slowest direction"
+    yield claim("best-factor", "best factor a step, by the condition number").equal(
+        (kappa - 1) / (kappa + 1), data["factor"][2], fades[2], left_over
     )
+    last = config.steps + _late(config)
     for i in (0, config.dim - 1):
-        curvature = float(data.curvature[i])
-        yield claim(
-            f"noise-half-best-{curvature:g}",
-            f"noise at half of the best step size: variance at curvature {curvature:g}",
-        ).equal(_floor(curvature, best / 2, config.noise, config.steps), estimate(data.constant[:, i] ** 2), 0, EXACT)
-        left = estimate(data.falling[:, i] ** 2)
-        yield claim(
-            f"noise-falling-step-{curvature:g}", f"noise at falling step sizes: variance at curvature {curvature:g}"
-        ).equal(_falling(curvature, config), left, 0, EXACT)
-        last = config.steps + _late(config)
-        yield claim(
-            f"noise-falling-step-sizes-{curvature:g}",
-            f"noise at falling step sizes: t times the variance at curvature {curvature:g}",
-        ).equal(
-            config.noise**2 / (2 * curvature - 1),
+        curvature, at = float(data.curvature[i]), ("flattest" if i == 0 else "steepest")
+        floor, left = _floor(curvature, best / 2, noise, config.steps), estimate(data.falling[:, i] ** 2)
+        what = f"variance at curvature {curvature:g}"
+        yield claim(f"constant-{at}", f"noise at half of the best step size: {what}").equal(
+            floor, estimate(data.constant[:, i] ** 2), 0, EXACT
+        )
+        yield claim(f"falling-{at}", f"noise at falling step sizes: {what}").equal(
+            _falling(curvature, config), left, 0, EXACT
+        )
+        yield claim(f"falling-times-t-{at}", f"noise at falling step sizes: t times the {what}").equal(
+            noise**2 / (2 * curvature - 1),
             Estimate(last * left.value, last * left.error, left.freedom),
             0,
             "the next order, and what is left of the start",
             relative=2 * curvature / last + (kappa / last) ** (2 * curvature - 1),
         )
     for depth in config.depths:
-        yield claim(
-            f"critical-relu-{depth}-layers-{config.width}",
-            f"critical ReLU, {depth} layers of {config.width}: mean of the tangent kernel",
-        ).equal((depth + 1) / 2, estimate(data.kernel.sel(depth=depth)), 0, "exact at every width")
+        name = f"critical ReLU, {depth} layers of {config.width}: mean of the tangent kernel"
+        found = estimate(data.kernel.sel(depth=depth))
+        yield claim(f"kernel-{depth}", name).equal((depth + 1) / 2, found, 0, "exact at every width")
     deepest = config.depths[-1]
     chi = float(susceptibilities("relu", 1.0, BEYOND).perpendicular)
-    yield claim(
-        f"relu-weights-variance-{BEYOND:g}", f"ReLU with weights of variance {BEYOND:g}: factor of the kernel a layer"
-    ).equal(
-        chi,
-        float((data.off / data.kernel.sel(depth=deepest)).median()) ** (1 / deepest),
-        1e-10,
-        "an identity of each network: rounding",
-    )
+    found = float((data.off / data.kernel.sel(depth=deepest)).median()) ** (1 / deepest)
+    name = f"ReLU with weights of variance {BEYOND:g}: factor of the kernel a layer"
+    yield claim("off-critical", name).equal(chi, found, 1e-10, "an identity of each network: rounding")
 
 
 @run.figure
@@ -189,8 +182,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         sheet.guide(middle, grid, theory, color=f"C{i}")
     sheet.label(middle, "What noise leaves", "curvature", "variance of the error", "lower left")
     found = [estimate(data.kernel.sel(depth=depth)) for depth in config.depths]
-    values, errors = [part.value for part in found], [2 * part.error for part in found]
-    right.errorbar(config.depths, values, errors, fmt="o", ms=5, capsize=3, color="C0", label=f"width {config.width}")
+    sheet.errors(right, config.depths, found, f"width {config.width}", color="C0")
     depths = np.linspace(0, config.depths[-1], 50)
     sheet.guide(right, depths, (depths + 1) / 2, "$2(L + 1)|x|^2/n_0$")
     right.plot(depths, (depths + 1) / 2 * (BEYOND / 2) ** depths, color="C3", ls=":", label=f"$C_w = {BEYOND:g}$")

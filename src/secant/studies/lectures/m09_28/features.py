@@ -14,10 +14,10 @@ from secant.studies.shared.exponents import exponent
 
 INPUTS = (np.eye(4) + 0.15) / math.sqrt(1.15**2 + 3 * 0.15**2)
 LABELS = np.array([1.0, -1.0, 1.0, -1.0])
-"""Four inputs of length 1, and what to say of them."""
+"""Four inputs of length 1, and their labels."""
 
 RULES = {"kernel": (0.5, 0, 0), "mean field": (1.0, 1, 1), "mean field as printed": (1.0, 0, 1)}
-"""Powers of the width by which outputs are divided, and step sizes of hidden and output weights multiplied."""
+"""Powers of the width that divide outputs, and that multiply the step sizes of hidden and output weights."""
 
 
 class Config(Seeded):
@@ -29,17 +29,18 @@ class Config(Seeded):
     draws: int = options.draws(16, 40, at_least=3, at_most=1_000)
 
     def check(self) -> None:
-        """Networks that a machine holds."""
+        """Refuses networks that do not fit the memory."""
         fits_memory(400.0 * len(RULES) * max(self.widths) * len(self.widths) * self.draws, "widths or draws")
 
 
 @study("lectures/09-28-features", section="09-28", title="Wide networks that learn no features, and others that do")
 def run(config: Config) -> xr.Dataset:
     r"""In the kernel regime, $z = n^{-1/2}\sum_k a_k\sigma(w_k\cdot x)$ with step sizes of order 1, gradient descent on
-    a wide network is that on its linearisation: weights move by $n^{-1/2}$ of themselves, the tangent kernel and the
-    features $\sigma(w_k\cdot x)$ by $1/n$ of theirs. Learning happens in the last layer, and to first order. The cure
-    is a smaller output, $z = n^{-1}\sum_k a_k\sigma(w_k\cdot x)$: with step sizes of order $n$ features move by as much
-    at every width. With step sizes of order 1 for the hidden weights they would again stand still.
+    a wide network follows gradient descent on its linearisation. Relative to their sizes, weights move by $n^{-1/2}$,
+    and the tangent kernel and the features $\sigma(w_k\cdot x)$ by $1/n$. Learning happens in the last layer, and to
+    first order. The cure is a smaller output, $z = n^{-1}\sum_k a_k\sigma(w_k\cdot x)$: with step sizes of order $n$
+    features move by as much at every width. With step sizes of order 1 for the hidden weights features would stand
+    still again.
     """
     widths, draws = config.widths, config.draws
     random = np.random.default_rng(config.seed)
@@ -85,59 +86,50 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    order = 1 / math.sqrt(config.widths[0])
-    lazy = data.sel(rule="kernel")
+    order, why, last = 1 / math.sqrt(config.widths[0]), "the next order, at the least width", config.widths[-1]
+    lazy, free = data.sel(rule="kernel"), data.features.sel(rule="mean field")
     for name, what, power in (
         ("weights", "weights", -0.5),
         ("kernel", "tangent kernel", -1.0),
         ("features", "features", -1.0),
         ("nonlinear", "distance from the linearised network", -1.0),
     ):
-        yield claim(f"kernel-regime-{what}-exponent", f"kernel regime: {what}, exponent of the width").equal(
-            power, exponent(lazy[name] / lazy.start), order, "the next order, at the least width"
-        )
-    free = data.features.sel(rule="mean field")
-    yield claim("mean-field-scaling", "mean-field scaling: features, exponent of the width").zero(
-        exponent(free), order, "the next order, at the least width"
-    )
-    last = config.widths[-1]
-    yield claim(
-        f"mean-field-scaling-{last}",
-        f"mean-field scaling: change of the features over that in the kernel regime, width {last}",
-    ).at_least(10.0, estimate(free.sel(width=last) / lazy.features.sel(width=last)), "an order of magnitude")
-    yield claim(
-        "hidden-step-sizes", "hidden step sizes of mean-field scaling: exponent of the features' change"
-    ).erratum(
+        found = exponent(lazy[name] / lazy.start)
+        yield claim(f"lazy-{name}", f"kernel regime: {what}, exponent of the width").equal(power, found, order, why)
+    name = "mean-field scaling: features, exponent of the width"
+    yield claim("rich-features", name).zero(exponent(free), order, why)
+    ratio = estimate(free.sel(width=last) / lazy.features.sel(width=last))
+    name = f"width {last}: change of the features in mean-field scaling over the change in the kernel regime"
+    yield claim("rich-over-lazy", name).at_least(10.0, ratio, "an order of magnitude")
+    name = "hidden step sizes of mean-field scaling: exponent of the features' change"
+    yield claim("hidden-step-sizes", name).erratum(
         (r"\eta = O(1)\colon\; \text{as with } O(n),\; 0", 0.0),
         (r"\eta = O(1)\colon\; -1", -1.0),
         exponent(data.features.sel(rule="mean field as printed")),
         order,
-        "the next order, at the least width",
-        note="The gradient of a hidden weight is of order 1/n in this scaling; its step size must be of order n.",
+        why,
+        note="The gradient of a hidden weight is of order 1/n in this scaling. Its step size must be of order n.",
         where="lecture on pathologies, the cure",
     )
     for rule in ("kernel", "mean field"):
-        yield claim(f"{rule}-residual-end-start", f"{rule}: residual in the end over that at the start").at_most(
-            0.5, estimate(data.residual.sel(rule=rule, width=last)), "they learn"
-        )
+        found = estimate(data.residual.sel(rule=rule, width=last))
+        yield claim(f"{rule}-learns", f"{rule}: residual at the end over the start").at_most(0.5, found, "they learn")
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10, 4.2), 2, sharex=True)
-    sizes = np.array(config.widths, float)
-    for i, (name, label, power) in enumerate(
-        (("weights", "weights", -0.5), ("kernel", "kernel", -1.0), ("nonlinear", "distance from linear", -1.0))
-    ):
-        values = (data[name] / data.start).sel(rule="kernel")
-        sheet.spread(left, values, "draw", label, fmt="o", color=f"C{i}")
-        sheet.guide(left, sizes, float(values.mean("draw")[-1]) * (sizes / sizes[-1]) ** power, color=f"C{i}")
-    what = "change over the first residual"
-    sheet.label(left, "The kernel regime", "width", what, "lower left", xscale="log", yscale="log")
+    sizes, lazy = np.array(config.widths, float), (data / data.start).sel(rule="kernel")
+
+    def fan(axes: Any, i: int, values: xr.DataArray, label: str, power: float) -> None:
+        sheet.spread(axes, values, "draw", label, fmt="o", color=f"C{i}")
+        sheet.guide(axes, sizes, float(values.mean("draw")[-1]) * (sizes / sizes[-1]) ** power, color=f"C{i}")
+
+    for i, (name, power) in enumerate((("weights", -0.5), ("kernel", -1.0), ("nonlinear", -1.0))):
+        fan(left, i, lazy[name], "distance from linear" if name == "nonlinear" else name, power)
     for i, (rule, power) in enumerate((("mean field", 0.0), ("kernel", -1.0), ("mean field as printed", -1.0))):
-        values = (data.features / data.start).sel(rule=rule)
-        sheet.spread(right, values, "draw", rule, fmt="o", color=f"C{i}")
-        sheet.guide(right, sizes, float(values.mean("draw")[-1]) * (sizes / sizes[-1]) ** power, color=f"C{i}")
-    sheet.label(right, "Features", "width", what, "lower left", yscale="log")
-    right.set_xticks(config.widths, [str(width) for width in config.widths])
-    right.set_xticks([], minor=True)
+        fan(right, i, (data.features / data.start).sel(rule=rule), rule, power)
+    for axes, title in ((left, "The kernel regime"), (right, "Features")):
+        what = "change over the first residual"
+        sheet.label(axes, title, "width", what, "lower left", xscale="log", yscale="log")
+    sheet.ticks(right, config.widths)

@@ -12,7 +12,7 @@ from secant.studies.shared.width import next_order
 
 SAMPLES, INPUTS = 6, 4
 WORST = 10.0
-"""The largest loss that counts, ten times that at the start."""
+"""The largest loss that counts, ten times the loss at the start."""
 
 RULES = {
     "maximal update, SGD": (Parametrization("mup"), False, 2.0**-1),
@@ -21,7 +21,7 @@ RULES = {
     "standard, SGD": (Parametrization("standard"), False, 2.0**-5),
     "standard, Adam": (Parametrization("standard"), True, 2.0**-6),
 }
-"""Parametrisation, whether it is Adam, and the middle of the step sizes that are tried."""
+"""Parametrisation, whether the optimiser is Adam, and the middle of the step sizes that are tried."""
 
 HIDDEN = {"maximal update, SGD": 0.0, "maximal update, Adam": 0.0, "kernel regime, SGD": -0.5, "standard, Adam": 1.0}
 """Powers of the width by which a step moves the second hidden layer."""
@@ -43,20 +43,22 @@ class Config(Seeded):
     draws: int = options.draws(48, 64, at_least=4, at_most=1_000)
 
     def check(self) -> None:
-        """Networks that a machine holds."""
+        """Refuses networks that do not fit the memory."""
         fits_memory(60.0 * len(RULES) * max(self.widths) ** 2 * len(self.widths) * self.draws, "widths or draws")
 
 
 @study("lectures/transfer", section="09-28", title="The step size that suits every width", new=True)
 def run(config: Config) -> xr.Dataset:
-    r"""The lecture's cure, a smaller output and larger steps, is for one hidden layer. For all depths it is the
-    maximal-update parametrisation: with $m$ incoming edges and $k$ neurons a weight's product is divided by
-    $\sqrt{m/k}$ and the weight drawn with variance $1/k$ for SGD, divided by $m$ and drawn with variance $m$ for Adam;
-    in the last layer divided by $\sqrt m$ and drawn with variance $1/m$, or divided by $m$ and drawn with variance 1.
+    r"""The lecture's cure, a smaller output and larger steps, is for one hidden layer. For all depths the cure is the
+    maximal-update parametrisation. With $m$ incoming edges and $k$ neurons, a weight's product is
+
+    - for SGD divided by $\sqrt{m/k}$, with weights of variance $1/k$; in the last layer by $\sqrt m$, with $1/m$,
+    - for Adam divided by $m$, with weights of variance $m$; in the last layer by $m$, with variance 1.
+
     One step size serves all tensors. A step then moves hidden signals by as much at every width, and the best step
-    size at one width is the best at another. In the standard parametrisation it falls as $1/n$ for SGD; in the kernel
-    regime it stays, but hidden signals move by $n^{-1/2}$ only. From all networks their outputs at the start are
-    subtracted.
+    size at one width is the best at another. In the standard parametrisation the best step size falls as $1/n$ for SGD.
+    In the kernel regime it stays, but hidden signals move by $n^{-1/2}$ only. From every network its outputs at the
+    start are subtracted.
     """
     sizes = 2.0 ** np.arange(-config.octaves, config.octaves + 1)
     lrs = np.array([middle for *_, middle in RULES.values()])[:, None] * sizes
@@ -77,8 +79,10 @@ def run(config: Config) -> xr.Dataset:
 def _trained(
     rule: Parametrization, adam: bool, lrs: np.ndarray, width: int, x: np.ndarray, y: np.ndarray, config: Config
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Last losses for all step sizes and draws, at most `WORST`, and how far the first of the smallest steps moved
-    the signals of the second hidden layer."""
+    """Last losses for all step sizes and draws, at most `WORST`, and the first move of the second hidden layer.
+
+    The move is the change of the layer's signals in the first step, with the smallest step size.
+    """
     random = np.random.default_rng([config.seed, width])
     edges = ((INPUTS, width, False), (width, width, False), (width, 1, True))
     draws = [rule.weight(m, k, last=last) for m, k, last in edges]
@@ -116,7 +120,7 @@ def _trained(
 def best_steps(data: xr.Dataset, draws: Any = slice(None)) -> np.ndarray:
     """The logarithm to base 2 of the best step size of a rule, by width.
 
-    A mean over step sizes, with one over the square of the loss as weights: unlike the least of a grid it is smooth.
+    A mean over step sizes with weights of one over the square of the loss: unlike the least of a grid this is smooth.
     """
     logs = np.log(data["loss"].transpose("width", "size", "draw").values[..., draws]).mean(-1)
     weights = np.exp(-2 * logs)
@@ -133,25 +137,22 @@ def _falls(data: xr.Dataset, rule: str) -> Any:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     order = next_order(config.widths, 0.5, 2.0)  # two hidden layers, each with fluctuations of one over the root
+    key = {rule: rule.replace(",", "") for rule in RULES}
+    best = "exponent of the best step size in the width"
+    falls = {rule: claim(f"{key[rule]}-best-step", f"{rule}: {best}") for rule in RULES}
     for rule in ("maximal update, SGD", "maximal update, Adam", "kernel regime, SGD"):
-        yield claim(f"{rule}-exponent-best-step", f"{rule}: exponent of the best step size in the width").zero(
-            _falls(data, rule), order
-        )
-    name = "standard, SGD: exponent of the best step size in the width"
-    yield claim(name, name).equal(-1.0, _falls(data, "standard, SGD"), order)
-    yield claim("standard-adam-exponent", "standard, Adam: exponent of the best step size in the width").at_most(
-        -1.0,
-        _falls(data, "standard, Adam"),
-        "hidden signals move by n times the step size, outputs by more",
-        slack=order.absolute,
-    )
+        yield falls[rule].zero(_falls(data, rule), order)
+    yield falls["standard, SGD"].equal(-1.0, _falls(data, "standard, SGD"), order)
+    why = "hidden signals move by n times the step size, outputs by more"
+    yield falls["standard, Adam"].at_most(-1.0, _falls(data, "standard, Adam"), why, slack=order.absolute)
     for rule, power in HIDDEN.items():
         law = paired_power_law(data["width"], data["moved"].sel(rule=rule))
-        name, found = f"{rule}: exponent of the first step of the second hidden layer", Estimate(*law[:2], law.freedom)
+        found, name = Estimate(*law[:2], law.freedom), f"{rule}: exponent of the first step of the second hidden layer"
+        moved = claim(f"{key[rule]}-first-step", name)
         if power < 0:
-            yield claim(name, name).at_most(power / 2, found, f"the theory's is {power:g}; half of it is still none")
+            yield moved.at_most(power / 2, found, f"the theory's is {power:g}; half of it is still none")
         else:
-            yield claim(name, name).equal(power, found, order)
+            yield moved.equal(power, found, order)
 
 
 @run.figure
@@ -169,7 +170,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for i, rule in enumerate(HIDDEN):
         sheet.spread(axes[5], data["moved"].sel(rule=rule), "draw", rule, color=f"C{i}")
     sheet.label(axes[5], "First step of the second layer", "width", "mean absolute change", xscale="log", yscale="log")
-    axes[5].set_xticks(config.widths, [str(width) for width in config.widths])
-    axes[5].set_xticks([], minor=True)
+    sheet.ticks(axes[5], config.widths)
     axes[5].set_ylim(bottom=axes[5].get_ylim()[0] / 15)
     axes[5].legend(fontsize=8, loc="lower left")

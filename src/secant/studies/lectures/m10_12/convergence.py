@@ -19,13 +19,13 @@ LABELS = np.array([1.0, -1.0, 0.5])
 """Three inputs of length 1 at angles of 60 degrees."""
 
 STEP = 0.5
-"""Of the integration in time, which is of fourth order; the kernel over the samples is at most 1."""
+"""Step of the integration in time, of fourth order. The kernel over the samples is at most 1."""
 
 EVERY = 5
-"""Steps from one look to the next."""
+"""Steps between two looks."""
 
 MOVES = (0.01, 0.1, 0.5)
-"""How far all neurons are moved at random."""
+"""Lengths of random moves of all neurons."""
 
 
 class Config(Seeded):
@@ -36,7 +36,7 @@ class Config(Seeded):
     draws: int = options.draws(6, 20, at_least=3, at_most=1_000)
 
     def check(self) -> None:
-        """Networks that a machine holds."""
+        """Refuses networks that do not fit the memory."""
         fits_memory(400.0 * max(self.widths) * len(self.widths) * self.draws, "widths or draws")
 
 
@@ -44,11 +44,14 @@ class Config(Seeded):
 def run(config: Config) -> xr.Dataset:
     r"""In a two-layer network $z = n^{-1/2}\sum_k a_k\sigma(w_k\cdot x)$ with $|a_k| \le 1$ frozen,
     $|\sigma'|, |\sigma''| \le 1$ and $m$ inputs of length 1, gradient flow on $\mathcal L = \frac1{2m}|z - y|^2$ has a
-    kernel $K$ with $\lambda_0 = \lambda_{\min}(K(0))$. While no $w_k$ moves by more than $\Delta$,
-    $\|K - K(0)\| \le 2m\Delta$. While $K \ge \lambda_0/2$, $\mathcal L(t) \le e^{-\lambda_0t/m}\mathcal L(0)$ and no
-    $w_k$ moves by more than $\Delta_* = 2\sqrt2\,m\sqrt{\mathcal L(0)}/(\lambda_0\sqrt n)$. From
-    $n = 512\,m^4\mathcal L(0)/\lambda_0^4$ on, where $\Delta_* \le \lambda_0/8m$, neither ever ends, and the loss goes
-    to zero.
+    kernel $K$ with $\lambda_0 = \lambda_{\min}(K(0))$.
+
+    - While no $w_k$ moves by more than $\Delta$, $\|K - K(0)\| \le 2m\Delta$.
+    - While $K \ge \lambda_0/2$, $\mathcal L(t) \le e^{-\lambda_0t/m}\mathcal L(0)$ and no $w_k$ moves by more than
+      $\Delta_* = 2\sqrt2\,m\sqrt{\mathcal L(0)}/(\lambda_0\sqrt n)$.
+
+    From $n = 512\,m^4\mathcal L(0)/\lambda_0^4$ on, $\Delta_* \le \lambda_0/8m$: neither condition ever ends, and the
+    loss goes to zero.
     """
     widths, draws = config.widths, config.draws
     random = np.random.default_rng(config.seed)
@@ -97,16 +100,12 @@ def run(config: Config) -> xr.Dataset:
             "shaken": ("move", np.asarray(shaken)),
             "steepest": float(steepest),
         },
-        coords={
-            "width": list(widths),
-            "time": STEP * EVERY * np.arange(config.steps // EVERY + 1),
-            "move": list(MOVES),
-        },
+        coords={"width": list(widths), "time": STEP * EVERY * np.arange(seen.loss.shape[-1]), "move": list(MOVES)},
     )
 
 
 def _steepest(move: float) -> jax.Array:
-    """The change of the kernel over m Delta where it is worst: one input m times, all neurons where tanh bends most."""
+    """The largest change of the kernel over m Delta: one input m times, and all neurons where tanh bends most."""
     m, x = 4, jnp.array([1.0, 0.0])
     w, X = jnp.tile(math.atanh(1 / math.sqrt(5)) * x, (10, 1)), jnp.tile(x, (m, 1))
     before, behind = (lc.hidden_kernel(v, jnp.ones(len(w)), X) for v in (w, w + move * x))
@@ -115,64 +114,48 @@ def _steepest(move: float) -> jax.Array:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    m = len(LABELS)
+    m, width = len(LABELS), config.widths[-1]
     loss, smallest = data.loss.isel(time=0), data.smallest.isel(time=0)
-    yield claim("slope-loss-m", "slope of the loss: m^2 |grad|^2 / rKr less 1").zero(
-        abs(data.identity - 1).max(), 1e-12, "rounding"
-    )
+    start = float(loss[0, 0]), float(smallest[0, 0])
+    name = r"slope of the loss: $m^2 |\nabla\mathcal L|^2 / r^\top K r$ less 1"
+    yield claim("loss-slope", name).zero(abs(data.identity - 1).max(), 1e-12, "rounding")
     for move in MOVES:
-        yield claim(f"neurons-moved-{move:g}-change", f"neurons moved by {move:g}: change of the kernel").at_most(
-            lc.kernel_change_bound(m, move), data.shaken.sel(move=move), "first lemma"
-        )
-    yield claim("where-tanh-bends", "where tanh bends most: change of the kernel over m times the move").equal(
-        64 / (25 * math.sqrt(5)),
-        data.steepest,
-        1e-3,
-        "the greatest slope of the square of tanh', up to the move itself",
+        bound, shaken = lc.kernel_change_bound(m, move), data.shaken.sel(move=move)
+        name = f"neurons moved by {move:g}: change of the kernel"
+        yield claim(f"moved-{move:g}", name).at_most(bound, shaken, "first lemma")
+    name, why = "neurons where tanh bends most: change of the kernel over m times the move", "up to the move itself"
+    yield claim("steepest", name).equal(
+        64 / (25 * math.sqrt(5)), data.steepest, 1e-3, f"the greatest slope of the square of tanh', {why}"
     )
     room = (data.change / lc.kernel_change_bound(m, data.motion.values)).isel(time=slice(1, None))
-    yield claim("training-change-kernel", "training: largest change of the kernel over its bound").at_most(
-        1.0, room.max(), "first lemma"
-    )
+    name = "training: largest change of the kernel over its bound"
+    yield claim("kernel-bound", name).at_most(1.0, room.max(), "first lemma")
     kept = (data.smallest >= smallest / 2).cumprod("time") > 0
     late = np.asarray(lc.loss_bound(loss.values[..., None], smallest.values[..., None], m, data.time.values))
-    yield claim("loss-bound-while", "loss over its bound while the kernel is kept").at_most(
+    yield claim("loss-bound", "loss over its bound while the kernel is kept").at_most(
         1.0, (data.loss / late).where(kept).isel(time=slice(1, None)).max(), "an inequality"
     )
     bound = np.asarray(lc.motion_bound(loss.values, smallest.values, m, data.width.values[:, None]))
-    yield claim("motion-bound-while", "motion over its bound while the kernel is kept").at_most(
+    yield claim("motion-bound", "motion over its bound while the kernel is kept").at_most(
         1.0, (data.motion.where(kept).max("time") / bound).max(), "second lemma"
     )
-    width = config.widths[-1]
-    wide = data.sel(width=width)
-    yield claim(f"width-{width}-runs-keep", f"width {width}: runs that keep half of the least eigenvalue").share(
-        1.0,
-        kept.sel(width=width).all("time"),
-        xr.ones_like(loss.sel(width=width), bool),
-        "far below the width that is enough",
-        otherwise="no run",
-    )
+    wide, whole = data.sel(width=width), kept.sel(width=width).all("time")
+    name, why = f"width {width}: runs that keep half of the least eigenvalue", "far below the width that is enough"
+    yield claim("kept", name).share(1.0, whole, xr.ones_like(whole), why, otherwise="no run")
     half = data.sizes["time"] // 2
     fall = np.log(wide.loss.isel(time=half) / wide.loss.isel(time=-1)) / float(data.time[-1] - data.time[half])
-    yield claim(f"width-{width}-late-decay", f"width {width}: late decay of the loss over 2 lambda_min/m").equal(
+    yield claim("late-decay", rf"width {width}: late decay of the loss over $2 \lambda_{{\min}}/m$").equal(
         1.0,
         estimate(fall * m / (2 * wide.smallest.isel(time=-1))),
         4 / math.sqrt(width),
-        "the two least eigenvalues are equal up to 1/sqrt n",
+        r"the two least eigenvalues are equal up to $1/\sqrt{n}$",
     )
+    order, why = 0.5 / math.sqrt(config.widths[0]), "the next order, at the least width"
     for name, values in (("typical", data.typical), ("largest", data.motion.isel(time=-1))):
-        yield claim(
-            f"{name}-motion-neuron-root",
-            f"{name} motion of a neuron over the root of the loss at the start: exponent of the width",
-        ).equal(
-            -0.5,
-            exponent(values / np.sqrt(loss)),
-            0.5 / math.sqrt(config.widths[0]),
-            "the next order, at the least width",
-        )
-    start = float(loss[0, 0]), float(smallest[0, 0])
+        what = rf"{name} motion of a neuron over $\sqrt{{\mathcal L(0)}}$: exponent of the width"
+        yield claim(f"{name}-motion", what).equal(-0.5, exponent(values / np.sqrt(loss)), order, why)
     gap = lambda log: math.log(lc.motion_bound(*start, m, math.exp(log)) / lc.allowed_motion(start[1], m))  # noqa: E731
-    yield claim("width-which-second", "width from which the second lemma's motion is allowed by the first").erratum(
+    yield claim("enough-width", "width from which the second lemma's motion is allowed by the first").erratum(
         (r"16\,m^2\mathcal L(0)/\lambda_0^2", 16 * m**2 * start[0] / start[1] ** 2),
         (r"512\,m^4\mathcal L(0)/\lambda_0^4", lc.enough_width(*start, m)),
         math.exp(optimize.brentq(gap, 0, 50)),
@@ -181,7 +164,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         relative=1e-9,
         where="lecture of 10/12, behind the second lemma",
         by="derivation",
-        note="To solve for the width both sides are squared; before, the root of the loss has lost a factor sqrt 2.",
+        note=r"To solve for the width both sides are squared. Before, the root of the loss has lost $\sqrt{2}$.",
     )
 
 
@@ -198,13 +181,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.label(left, "Loss", "time", "over its start", "lower left")
     sheet.mark(middle, y=0.5)
     sheet.label(middle, "Least eigenvalue of the kernel", "time", "over its start", ylim=(0, 1.3))
-    sizes, root = np.array(config.widths, float), np.sqrt(data.loss.isel(time=0))
+    sizes, root, of = np.array(config.widths, float), np.sqrt(data.loss.isel(time=0)), r"over $\sqrt{\mathcal{L}(0)}$"
     for i, (name, values) in enumerate((("largest", data.motion.isel(time=-1)), ("typical", data.typical))):
         sheet.spread(right, values / root, "draw", name, color=f"C{i}", fmt="o")
         guide = float((values / root).mean("draw")[-1]) * (sizes / sizes[-1]) ** -0.5
         sheet.guide(right, sizes, guide, None if i else "$n^{-1/2}$")
-    sheet.label(
-        right, "Motion of a neuron", "width", r"over $\sqrt{\mathcal{L}(0)}$", "lower left", xscale="log", yscale="log"
-    )
-    right.set_xticks(config.widths, [str(width) for width in config.widths])
-    right.set_xticks([], minor=True)
+    sheet.label(right, "Motion of a neuron", "width", of, "lower left", xscale="log", yscale="log")
+    sheet.ticks(right, config.widths)

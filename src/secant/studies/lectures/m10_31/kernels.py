@@ -10,7 +10,7 @@ from secant.kernels import posterior
 from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
 
 POINTS = 5
-"""Of the set of which a determinantal process takes subsets."""
+"""Points of the set from which a determinantal process takes subsets."""
 
 
 class Config(Seeded):
@@ -20,10 +20,12 @@ class Config(Seeded):
     terms: int = option(40, at_least=10, at_most=10_000, help="eigenfunctions kept as features")
     drawn: int = scaled(smoke=200, laptop=1_000, at_least=20, at_most=2_000, help="random points of a sampled operator")
     draws: int = options.draws(20, 50, at_least=5, at_most=1_000)
-    subsets: int = scaled(smoke=400, laptop=10_000, at_least=50, at_most=10**5, help="of the determinantal process")
+    subsets: int = scaled(
+        smoke=400, laptop=10_000, at_least=50, at_most=10**5, help="subsets from the determinantal process"
+    )
 
     def check(self) -> None:
-        """Kernels that a machine holds."""
+        """Refuses kernels that do not fit the memory."""
         fits_memory(100.0 * (self.grid**2 + self.drawn**2 + self.terms * self.grid + self.terms**2), "grid or terms")
 
 
@@ -39,46 +41,41 @@ def eigen(terms: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def subset(vectors: np.ndarray, chances: np.ndarray, rng: np.random.Generator) -> list[int]:
-    """A determinantal process: eigenvectors by coins, then points one by one, each out of what is left of the span."""
+    """A draw of a determinantal process: eigenvectors by coins, then points one by one from the span that is left."""
     basis, found = vectors[:, rng.random(len(chances)) < chances], []
     while basis.shape[1]:
         weight = (basis**2).sum(1)
         found.append(int(rng.choice(len(weight), p=weight / weight.sum())))
-        # What is left: the part of the span that vanishes at the point.
+        # The part of the span that vanishes at the point is left.
         basis = basis @ np.linalg.svd(basis[found[-1]][None])[2][1:].T
     return found
 
 
 @study("lectures/10-31-kernels", section="10-31", title="A kernel and its space of functions")
 def run(config: Config) -> xr.Dataset:
-    r"""A positive kernel $K$ is $\sum_j \lambda_j\psi_j(x)\psi_j(y)$, of features $\sqrt{\lambda_j}\,\psi_j$. Its
-    functions are $T^{1/2}L^2$, $T$ the operator of the kernel, with $\|f\|^2 = \|T^{-1/2}f\|^2_{L^2}$; then $\langle f,
-    K(x, \cdot)\rangle = f(x)$, and $\|\sum_i a_iK(x_i, \cdot)\|^2 = \sum_{ij} a_ia_jK(x_i, x_j)$. The least of
-    $\sum_i(f(x_i) - y_i)^2 + \lambda\|f\|^2$ over all functions is $\sum_i a_iK(x_i, \cdot)$ with $a = (K +
-    \lambda)^{-1}y$: ridge regression on the features, and the mean of a Gaussian process with covariance $K$ given data
-    with noise of variance $\lambda$. Here $K = \min(x, y)$.
+    r"""A positive kernel is $K(x, y) = \sum_j \lambda_j\psi_j(x)\psi_j(y)$, with features $\sqrt{\lambda_j}\,\psi_j$.
+    Let $T$ be the operator of the kernel. The functions of the kernel are $T^{1/2}L^2$, with
+    $\|f\|^2 = \|T^{-1/2}f\|^2_{L^2}$. Then $\langle f, K(x, \cdot)\rangle = f(x)$, and
+    $\|\sum_i a_iK(x_i, \cdot)\|^2 = \sum_{ij} a_ia_jK(x_i, x_j)$.
+
+    The function with the least $\sum_i(f(x_i) - y_i)^2 + \lambda\|f\|^2$ is $\sum_i a_iK(x_i, \cdot)$ with
+    $a = (K + \lambda)^{-1}y$. It is also the ridge regression on the features, and the mean of a Gaussian process with
+    covariance $K$, given data with noise of variance $\lambda$. Here $K = \min(x, y)$.
     """
     rng = np.random.default_rng(config.seed)
     x = np.arange(1, config.grid + 1) / config.grid
     full = kernel(x, x)
     seen = np.sort(rng.choice(config.grid, config.samples, replace=False))
     y = np.sin(2 * np.pi * x[seen]) + 0.1 * rng.normal(size=config.samples)
-    process = posterior(
-        jnp.asarray(full[np.ix_(seen, seen)]),
-        jnp.asarray(full[:, seen]),
-        jnp.asarray(full),
-        jnp.asarray(y),
-        noise=config.ridge,
-    )
-    # All functions on the grid: least squares with the norm f'K^{-1}f, and no representer theorem.
+    parts = (jnp.asarray(part) for part in (full[np.ix_(seen, seen)], full[:, seen], full, y))
+    process = posterior(*parts, noise=config.ridge)
+    # Over all functions on the grid: least squares with the norm f'K^{-1}f, without the representer theorem.
     inverse, look = np.linalg.inv(full), np.eye(config.grid)[seen]
     bend = np.linalg.inv(look.T @ look / config.ridge + inverse)
     values, psi = eigen(config.terms, x)
     features = psi * np.sqrt(values)
-    theta = np.linalg.solve(
-        features[seen].T @ features[seen] + config.ridge * np.eye(config.terms), features[seen].T @ y
-    )
-    few = features[seen] @ features[seen].T
+    some, few = features[seen].T @ features[seen], features[seen] @ features[seen].T
+    theta = np.linalg.solve(some + config.ridge * np.eye(config.terms), features[seen].T @ y)
     ridge = features @ features[seen].T @ np.linalg.solve(few + config.ridge * np.eye(len(few)), y)
     sampled = [np.linalg.eigvalsh(kernel(p, p))[::-1] / config.drawn for p in rng.random((config.draws, config.drawn))]
     likely = POINTS * kernel(*[np.arange(1, POINTS + 1) / POINTS] * 2)
@@ -106,63 +103,60 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    x, seen = data.x.values, data.seen.values
-    full, rounding = kernel(x, x), 1e-13 * config.grid**2
+    full, rounding = kernel(data.x.values, data.x.values), 1e-13 * config.grid**2
     sharp = 1e-13 * (1 + config.samples / config.ridge) * config.grid
-    for name, one, other, within in (
-        ("ridge regression on features against that on their kernel", "primal", "dual", sharp),
-        ("ridge regression on the kernel against the least over all functions", "mean", "direct", rounding),
-        ("variance of the Gaussian process against its inverse precision", "variance", "direct_variance", rounding),
+    for key, name, one, other, within in (
+        ("primal-dual", "ridge regression on features against that on their kernel", "primal", "dual", sharp),
+        ("representer", "kernel ridge regression against the least over all functions", "mean", "direct", rounding),
+        ("variance", "Gaussian process: variance by its precision", "variance", "direct_variance", rounding),
     ):
-        yield claim(name, name).zero(np.abs(data[one] - data[other]).max(), within, "rounding of an inverse")
-    values, vectors = np.linalg.eigh(np.sqrt(np.outer(data.weights, data.weights)) * full)
-    psi = vectors / np.sqrt(data.weights.values)[:, None]
-    yield claim(
-        "kernel-out-eigenvalues", "the kernel out of eigenvalues and eigenfunctions, under random weights"
-    ).zero(
-        np.abs((psi * values) @ psi.T - full).max(), 1e-12 / float(data.weights.min()), "rounding, by the least weight"
-    )
-    # T^{-1/2} f in L^2 of these weights, f by its values.
-    root = lambda f: (psi.T * data.weights.values) @ f / np.sqrt(values).reshape(-1, *[1] * (f.ndim - 1))  # noqa: E731
-    f = full @ data["any"].values
-    yield claim(
-        "reproducing-property-function",
-        "reproducing property: a function's product with K(x, .) less its value, largest",
-    ).zero(np.abs(root(full).T @ root(f) - f).max() / np.abs(f).max(), rounding, "rounding of small eigenvalues")
-    a = data["any"].values
-    yield claim("squared-norm-random", "squared norm of a random combination of kernels over a'Ka").equal(
-        1.0, (root(f) ** 2).sum() / (a @ full @ a), rounding, "rounding of small eigenvalues"
-    )
-    sizes = np.abs(f) / np.sqrt(np.diagonal(full) * (a @ full @ a))
-    yield claim("value-function-bound", "largest value of a function over its bound, norm times sqrt K(x, x)").at_most(
-        1.0, sizes.max()
-    )
-    spare = np.linalg.qr(np.linalg.cholesky(full).T[:, seen], mode="complete")[0][:, config.samples :]
-    aside = np.linalg.cholesky(full) @ spare @ np.ones(spare.shape[1])
-    fit = data["mean"].values
-    norm = lambda g: float(g @ np.linalg.solve(full, g))  # noqa: E731
-    yield claim(
-        "part-orthogonal-data", "a part orthogonal to the data's kernels: its values at the data, largest"
-    ).zero(np.abs(aside[seen]).max(), rounding, "rounding")
-    yield claim("same-what-adds", "the same: what it adds to the squared norm, over its own").equal(
-        1.0,
-        (norm(fit + aside) - norm(fit)) / norm(aside),
-        rounding,
-        "rounding",
-        note="so that the least has no such part",
-    )
+        yield claim(key, name).zero(np.abs(data[one] - data[other]).max(), within, "rounding of an inverse")
+    yield from functions(data, config, full, rounding)
     yield from spectrum(data, config)
     yield from determinantal(data, config)
 
 
+def functions(data: xr.Dataset, config: Config, full: np.ndarray, rounding: float) -> Findings:
+    """The space of the kernel under random weights, by eigenfunctions."""
+    small = "rounding of small eigenvalues"
+    values, vectors = np.linalg.eigh(np.sqrt(np.outer(data.weights, data.weights)) * full)
+    psi = vectors / np.sqrt(data.weights.values)[:, None]
+    name = "kernel from its eigenvalues and eigenfunctions, under random weights"
+    yield claim("eigenfunctions", name).zero(
+        np.abs((psi * values) @ psi.T - full).max(), 1e-12 / float(data.weights.min()), "rounding, by the least weight"
+    )
+    # T^{-1/2} f in L^2 of these weights, f by its values.
+    root = lambda f: (psi.T * data.weights.values) @ f / np.sqrt(values).reshape(-1, *[1] * (f.ndim - 1))  # noqa: E731
+    a = data["any"].values
+    f, square = full @ a, a @ full @ a
+    name = r"function's product with $K(x, \cdot)$ less its value, largest"
+    yield claim("reproducing", name).zero(np.abs(root(full).T @ root(f) - f).max() / np.abs(f).max(), rounding, small)
+    name = r"squared norm of a random combination of kernels over $a^\top Ka$"
+    yield claim("squared-norm", name).equal(1.0, (root(f) ** 2).sum() / square, rounding, small)
+    sizes = np.abs(f) / np.sqrt(np.diagonal(full) * square)
+    name = r"largest value of a function over its bound, norm times $\sqrt{K(x, x)}$"
+    yield claim("value-bound", name).at_most(1.0, sizes.max())
+    lower, seen, fit = np.linalg.cholesky(full), data.seen.values, data["mean"].values
+    spare = np.linalg.qr(lower.T[:, seen], mode="complete")[0][:, config.samples :]
+    aside = lower @ spare @ np.ones(spare.shape[1])
+    norm = lambda g: float(g @ np.linalg.solve(full, g))  # noqa: E731
+    name = "part orthogonal to the data's kernels"
+    yield claim("orthogonal-values", f"{name}: its largest value at the data").zero(
+        np.abs(aside[seen]).max(), rounding, "rounding"
+    )
+    added, note = norm(fit + aside) - norm(fit), "the least function therefore has no such part"
+    yield claim("orthogonal-norm", f"{name}: what it adds to the squared norm, over its own").equal(
+        1.0, added / norm(aside), rounding, "rounding", note=note
+    )
+
+
 def spectrum(data: xr.Dataset, config: Config) -> Findings:
     """The operator on the interval, whose eigenvalues are known, and on random points."""
-    terms = 10_000
-    half = np.array([0.5])
+    terms, half = 10_000, np.array([0.5])
     values, psi = eigen(terms, half)
     left = 2 / (np.pi**2 * (terms - 0.5))
     inner = (values * psi[0]) ** 2  # squared products of K(1/2, .) with the eigenfunctions
-    yield claim("squared-norm-k", "squared norm of K(x, .), which is K(x, x), at x = 1/2").erratum(
+    yield claim("norm-erratum", r"squared norm of $K(x, \cdot)$, which is $K(x, x)$, at $x = 1/2$").erratum(
         (r"\mathcal H = T^{-1}L^2:\ \|Tf\|^2", (inner * values**2).sum()),
         (r"\mathcal H = T^{1/2}L^2:\ \|T^{-1/2}f\|^2", (inner / values).sum()),
         kernel(half, half)[0, 0],
@@ -170,43 +164,35 @@ def spectrum(data: xr.Dataset, config: Config) -> Findings:
         "the terms left out",
         by="derivation",
         where="lecture of 10/31, the space of a kernel",
-        note="functions of the space are smoother than those of the integral, by half the operator",
+        note="Functions of the space are smoother than square-integrable functions, by half of the operator.",
     )
     for order in range(2):
-        exact = 1 / ((order + 0.5) * np.pi) ** 2
-        yield claim(
-            f"eigenvalue-{order + 1}-kernel-random",
-            f"eigenvalue {order + 1} of the kernel on random points over their number",
-        ).equal(
-            exact, estimate(data.sampled[:, order]), 1 / config.drawn, "the next order: at most one over their number"
-        )
+        exact, found = 1 / ((order + 0.5) * np.pi) ** 2, estimate(data.sampled[:, order])
+        name = f"eigenvalue {order + 1} of the kernel on random points over their number"
+        why = "the next order: at most one over their number"
+        yield claim(f"eigenvalue-{order + 1}", name).equal(exact, found, 1 / config.drawn, why)
     points = np.random.default_rng(config.seed).normal(size=(10, 3))
-    yield claim(
-        "rank-linear-kernel",
-        "rank of the linear kernel of ten points in three dimensions, which is not strictly positive",
-    ).count(3, int(np.linalg.matrix_rank(points @ points.T)), "its features")
+    name = "rank of the linear kernel of ten points in three dimensions, which is not strictly positive"
+    yield claim("linear-rank", name).count(3, int(np.linalg.matrix_rank(points @ points.T)), "its features")
 
 
 def determinantal(data: xr.Dataset, config: Config) -> Findings:
     """Chances of all subsets, det L_X / det(1 + L), and the marginal kernel."""
-    likely = data.likely.values
-    marginal = likely @ np.linalg.inv(np.eye(POINTS) + likely)
-    subsets = [list(s) for size in range(POINTS + 1) for s in itertools.combinations(range(POINTS), size)]
-    chance = {tuple(s): np.linalg.det(likely[np.ix_(s, s)]) / np.linalg.det(np.eye(POINTS) + likely) for s in subsets}
-    apart = [
-        sum(p for of, p in chance.items() if set(s) <= set(of)) - np.linalg.det(marginal[np.ix_(s, s)]) for s in subsets
-    ]
-    yield claim(
-        "determinantal-process-chance",
-        "determinantal process: chance that a set is in it less its determinant, of all 32",
-    ).zero(np.abs(apart).max(), 1e-12, "rounding")
-    both = data.in_subset.values
-    yield claim("drawn-subsets-points", "drawn subsets: points in one").equal(
-        float(np.trace(marginal)), estimate(both.sum(1)), 0, "exact in the mean"
+    likely, both, exact = data.likely.values, data.in_subset.values, "exact in the mean"
+    whole = np.eye(POINTS) + likely
+    marginal = likely @ np.linalg.inv(whole)
+    subsets = [s for size in range(POINTS + 1) for s in itertools.combinations(range(POINTS), size)]
+    minor = lambda matrix, s: np.linalg.det(matrix[np.ix_(s, s)])  # noqa: E731
+    chance = {s: minor(likely, s) / np.linalg.det(whole) for s in subsets}
+    apart = [sum(p for of, p in chance.items() if set(s) <= set(of)) - minor(marginal, s) for s in subsets]
+    name = "determinantal process: chance that a set is in it less its determinant, of all 32"
+    yield claim("marginal-kernel", name).zero(np.abs(apart).max(), 1e-12, "rounding")
+    yield claim("subset-size", "drawn subsets: points in one").equal(
+        float(np.trace(marginal)), estimate(both.sum(1)), 0, exact
     )
-    gap = both[:, 0] & both[:, -1]
-    yield claim("drawn-subsets-share", "drawn subsets: share that have the first and the last point").equal(
-        float(np.linalg.det(marginal[np.ix_([0, -1], [0, -1])])), estimate(gap.astype(float)), 0, "exact in the mean"
+    gap = (both[:, 0] & both[:, -1]).astype(float)
+    yield claim("subset-pair", "drawn subsets: share that have the first and the last point").equal(
+        float(minor(marginal, [0, -1])), estimate(gap), 0, exact
     )
 
 
@@ -223,8 +209,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.guide(middle, order, eigen(len(order), np.ones(1))[0], "on the interval")
     middle.errorbar(order, data.sampled.mean("draw"), data.sampled.std("draw"), fmt="o", ms=4, label="on random points")
     sheet.label(middle, "Eigenvalues", "order", None, "best", xscale="log", yscale="log")
-    middle.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
-    middle.set_xticks([], minor=True)
+    sheet.ticks(middle, [1, 2, 5, 10])
     values, psi = eigen(200, np.array([0.5]))
     inner = (values * psi[0]) ** 2
     for color, (power, words) in enumerate(((-1, r"$T^{1/2}L^2$"), (2, r"$T^{-1}L^2$, as printed"))):

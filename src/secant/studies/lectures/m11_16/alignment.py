@@ -12,18 +12,18 @@ from secant import data as datasets
 from secant import losses, nets
 from secant.core.device import jit
 from secant.dynamics import Probe
-from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.optim import Batches, Problem, train
 
 LOOKS = 8
-"""Times at which the noise is compared with the Hessian, beside the start."""
+"""Times of a comparison of the noise with the Hessian, beside the start."""
 
 LARGE = 128
-"""Hidden units from which on the claim about networks is judged."""
+"""Hidden units from which the claim about networks is judged."""
 
 
 class Config(Seeded):
-    samples: int = scaled(smoke=64, laptop=256, at_least=20, at_most=300, help="digits 0 and 1")
+    samples: int = options.samples(64, 256, at_least=20, at_most=300)
     width: int = options.width(64, 256, at_least=4, at_most=2_048)
     batch: int = options.batch(8, at_most=20)
     lr: float = options.lr(0.2, at_least=0.01, at_most=0.5)
@@ -66,11 +66,12 @@ def covariance(gradients: np.ndarray) -> np.ndarray:
 
 @study("lectures/11-16-alignment", section="11-16", title="Is the noise a multiple of the Hessian?")
 def run(config: Config) -> xr.Dataset:
-    r"""Late in training, the lecture claims without proof, the covariance of the gradient over batches is a multiple of
-    the Hessian, $C = \alpha H$. With squared loss $C = \frac1n\sum_ir_i^2\,\nabla f_i\nabla f_i^\top - \nabla L\nabla
-    L^\top$ up to the law of the batches, and near interpolation $H = \frac1n\sum_i\nabla f_i\nabla f_i^\top$: it would
-    be so if all residuals had one size. Compared are both in the leading directions of curvature, by the $R^2$ of a fit
-    through the origin, along a run.
+    r"""The lecture claims, without proof, that late in training the covariance of the gradient over batches is a
+    multiple of the Hessian, $C = \alpha H$. With squared loss
+    $C = \frac1n\sum_ir_i^2\,\nabla f_i\nabla f_i^\top - \nabla L\nabla L^\top$ up to the law of the batches, and near
+    interpolation $H = \frac1n\sum_i\nabla f_i\nabla f_i^\top$. The claim would hold if all residuals had one size. The
+    study compares both matrices in the leading directions of curvature, along a run on the digits 0 and 1, by the $R^2$
+    of a fit through the origin.
     """
     task = datasets.load(
         "digits", classes=(0, 1), samples=config.samples, test_samples=1, seed=config.seed, dtype=np.float64
@@ -91,17 +92,16 @@ def run(config: Config) -> xr.Dataset:
     )
     points = jax.vmap(ravel_pytree(params)[1])(jnp.asarray(ran.dataset.point.values))
     found = compared(net, config.directions)(points, x, y)
-    g = np.asarray(found["residual"])[..., None] * np.asarray(found["slopes"])
-    random = np.random.default_rng(config.seed)
-    mixed = random.permuted(np.asarray(found["residual"]), axis=1)[..., None] * np.asarray(found["slopes"])
+    residual, slopes = (np.asarray(found[name]) for name in ("residual", "slopes"))
+    mixed = np.random.default_rng(config.seed).permuted(residual, axis=1)
     square = ("time", "row", "column")
     return xr.Dataset(
         {
-            "noise": (square, covariance(g)),
+            "noise": (square, covariance(residual[..., None] * slopes)),
             "hessian": (square, found["hessian"]),
-            "mixed": (square, covariance(mixed)),
-            "residual": (("time", "sample"), found["residual"]),
-            "slopes": (("time", "sample", "row"), found["slopes"]),
+            "mixed": (square, covariance(mixed[..., None] * slopes)),
+            "residual": (("time", "sample"), residual),
+            "slopes": (("time", "sample", "row"), slopes),
         },
         coords={"time": every * np.arange(LOOKS + 1)},
     )
@@ -109,48 +109,39 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    A = data.slopes.values[-1]
+    A, noise, hessian = data.slopes.values[-1], data.noise.values, data.hessian.values
+    flat = A.T @ A / len(A)
     signs = np.where(np.arange(len(A)) % 3 == 0, -0.3, 0.3)
     second = (signs[:, None] * A).T @ (signs[:, None] * A) / len(A)
-    yield claim(
-        "residuals-one-size",
-        "residuals of one size: second moment less its multiple of the Gauss-Newton matrix, over it",
-    ).zero(np.abs(second - 0.09 * A.T @ A / len(A)).max() / second.max(), 1e-12, "an identity: rounding")
-    noise, hessian = data.noise.values, data.hessian.values
-    flat = A.T @ A / len(A)
-    yield claim("r-2-hessian", "R^2 of the Hessian as a multiple of the Gauss-Newton matrix, at the end").at_least(
-        0.9, fit(hessian[-1], flat), "what the network's own curvature adds is small beside it"
+    name = "residuals of one size: second moment less its multiple of the Gauss-Newton matrix, over it"
+    yield claim("one-size", name).zero(
+        np.abs(second - 0.09 * A.T @ A / len(A)).max() / second.max(), 1e-12, "an identity: rounding"
     )
-    large = config.width >= LARGE
-    why = f"a claim about networks, judged from {LARGE} hidden units on"
-    yield claim("r-2-c", "R^2 of C = alpha H at the end", given=large, otherwise=why).equal(
-        1.0,
-        fit(noise[-1], hessian[-1]),
-        0.1,
-        "the claim is an equality; a tenth is for the directions that it may miss",
-        note="residuals differ in size, and samples with large ones have directions of their own: with "
-        "the residuals exchanged among samples the fit is better",
+    why = "what the network's own curvature adds is small beside it"
+    yield claim("gauss-newton", "$R^2$ of the Hessian as a multiple of the Gauss-Newton matrix, at the end").at_least(
+        0.9, fit(hessian[-1], flat), why
     )
-    yield claim(
-        "r-2-c-alpha", "R^2 of C = alpha H at the end less that of C = alpha I", given=large, otherwise=why
-    ).at_least(
-        0.0,
-        lambda: fit(noise[-1], hessian[-1]) - fit(noise[-1], np.eye(config.directions)),
-        "the noise has the shape of the Hessian rather than none",
+    large, few = config.width >= LARGE, f"a claim about networks, judged from {LARGE} hidden units on"
+    note = "Samples with large residuals have directions of their own. With residuals exchanged the fit is better."
+    yield claim("hessian", r"$R^2$ of $C = \alpha H$ at the end", given=large, otherwise=few).equal(
+        1.0, fit(noise[-1], hessian[-1]), 0.1, "an equality; a tenth is for directions that it may miss", note=note
     )
+    name = r"$R^2$ of $C = \alpha H$ at the end less the $R^2$ of $C = \alpha I$"
+    gain = lambda: fit(noise[-1], hessian[-1]) - fit(noise[-1], np.eye(config.directions))  # noqa: E731
+    why = "the noise has the shape of the Hessian rather than none"
+    yield claim("shape", name, given=large, otherwise=few).at_least(0.0, gain, why)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (13, 4.2), 3)
-    noise, hessian = data.noise.values, data.hessian.values
-    for i, (name, one) in enumerate(
-        (
-            ("Hessian", fit(noise, hessian)),
-            ("no shape", fit(noise, np.broadcast_to(np.eye(config.directions), noise.shape))),
-            ("Hessian, residuals exchanged", fit(data.mixed.values, hessian)),
-        )
-    ):
+    noise, hessian, eye = data.noise.values, data.hessian.values, np.eye(config.directions)
+    fits = {
+        "Hessian": fit(noise, hessian),
+        "no shape": fit(noise, np.broadcast_to(eye, noise.shape)),
+        "Hessian, residuals exchanged": fit(data.mixed.values, hessian),
+    }
+    for i, (name, one) in enumerate(fits.items()):
         left.plot(data.time, one, "o-" if i < 2 else "o:", ms=4, color=f"C{i}", label=name)
     sheet.label(left, r"How well $\alpha H$ fits the noise", "step", "$R^2$", "best", ylim=(0, 1.05))
     C, H = np.diag(noise[-1]), np.diag(hessian[-1])

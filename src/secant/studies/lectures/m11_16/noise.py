@@ -3,32 +3,35 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, options, sheet, study
 from secant.theory.noise.fluctuation import noise_matrices
 from secant.theory.noise.mean_square import batches_of
 
-LAWS = ["bernoulli", "fixed"]
-NAMES = {"bernoulli": "Bernoulli batches", "fixed": "batches of fixed size"}
+LAWS = {"bernoulli": "Bernoulli batches", "fixed": "batches of fixed size"}
 
 
 class Config(Seeded):
-    samples: int = scaled(smoke=8, laptop=14, at_least=3, at_most=14, help="samples, of which all batches are listed")
+    samples: int = options.samples(8, 14, at_least=3, at_most=14)
     batch: int = options.batch(3, at_most=13)
     parameters: int = option(3, at_least=2, at_most=50, help="parameters of the linear model")
     lr: float = options.lr(0.1, at_least=1e-3, at_most=10)
 
     def check(self) -> None:
-        """Of all samples there is no noise."""
+        """Refuses batches of all samples, which have no noise."""
         if self.batch >= self.samples:
-            raise ValueError(f"batch must be below samples, {self.samples}, got {self.batch}")
+            raise ValueError(f"batch: must be below samples, {self.samples}, got {self.batch}.")
 
 
 @study("lectures/11-16-noise", section="11-16", title="The noise of a batch")
 def run(config: Config) -> xr.Dataset:
     r"""SGD descends $L^B = \frac1{|B|}\sum_k1_{k\in B}\,\ell_k$. With $g_k = \nabla\ell_k$, $\tilde C =
-    [\nabla L^B\nabla L^{B\top}]$ over batches and $C = \tilde C - \nabla L\nabla L^\top$: if every one of $m$ samples
-    is in the batch with probability $p = |B|/m$, then $C = \frac{1 - p}{|B|\,m}\sum_kg_kg_k^\top$, not centred; if the
-    size is fixed, $C = \frac1{|B|}\frac{m - |B|}{m - 1}\bigl(\frac1m\sum_kg_kg_k^\top - \nabla L\nabla L^\top\bigr)$.
+    [\nabla L^B\nabla L^{B\top}]$ over batches and $C = \tilde C - \nabla L\nabla L^\top$ the covariance is
+
+    - $C = \frac{1 - p}{|B|\,m}\sum_kg_kg_k^\top$, not centred, if every one of $m$ samples is in the batch with
+      probability $p = |B|/m$,
+    - $C = \frac1{|B|}\frac{m - |B|}{m - 1}\bigl(\frac1m\sum_kg_kg_k^\top - \nabla L\nabla L^\top\bigr)$, if the size
+      is fixed.
+
     A step is $-\eta\nabla L^B = -\eta\nabla L + \eta(\nabla L - \nabla L^B)$, and $\tilde C_{ii} = C_{ii} +
     (\partial_iL)^2$.
     """
@@ -46,6 +49,7 @@ def run(config: Config) -> xr.Dataset:
         closed.append(noise_matrices(g, config.batch, law).covariance)
     batch, chances = drawn["bernoulli"]
     sizes = np.arange(1, config.samples + 1)
+    traces = [[np.trace(noise_matrices(g, int(b), law).covariance) for b in sizes] for law in LAWS]
     return xr.Dataset(
         {
             "listed": (matrices, np.stack(seen)),
@@ -55,55 +59,46 @@ def run(config: Config) -> xr.Dataset:
             "square": chances @ (batch**2).sum(1),
             "points": (("draw", "row"), batch),
             "chance": ("draw", chances),
-            "traces": (
-                ("law", "size"),
-                [[np.trace(noise_matrices(g, int(b), law).covariance) for b in sizes] for law in LAWS],
-            ),
+            "traces": (("law", "size"), traces),
         },
-        coords={"law": LAWS, "size": sizes},
+        coords={"law": list(LAWS), "size": sizes},
     )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    g, rounding = data.gradients.values, "an identity: rounding of float64 over all batches"
+    g, rounding, where = data.gradients.values, "an identity: rounding of float64 over all batches", "lecture of 11/16"
     mean, m, b = g.mean(0), config.samples, config.batch
     slope = float(mean @ mean)
-    for i, law in enumerate(LAWS):
-        C = data.closed[i].values
-        yield claim(
-            f"{NAMES[law]}-mean-batch-gradient", f"{NAMES[law]}: mean of the batch gradient less the gradient, over it"
-        ).zero(data.bias[i] / np.abs(mean).max(), 1e-11, rounding)
-        yield claim(
-            f"{NAMES[law]}-covariance-listing-less",
-            f"{NAMES[law]}: covariance by listing less the formula, over its trace",
-        ).zero(np.abs(data.listed[i].values - C).max() / np.trace(C), 1e-11, rounding)
+    for i, (law, name) in enumerate(LAWS.items()):
+        C, bias = data.closed[i].values, data.bias[i] / np.abs(mean).max()
+        what = f"{name}: mean of the batch gradient less the gradient, over it"
+        yield claim(f"{law}-mean", what).zero(bias, 1e-11, rounding)
+        apart = np.abs(data.listed[i].values - C).max() / np.trace(C)
+        what = f"{name}: covariance by listing less the formula, over its trace"
+        yield claim(f"{law}-covariance", what).zero(apart, 1e-11, rounding)
     centred = np.trace(data.closed[1].values) * b * (m - 1) / (m - b)
+    noise, second = float(np.trace(data.listed[0].values)), float(data.square)
     free = np.trace(data.listed[0].values) * b / (1 - b / m)
-    yield claim("bernoulli-batches-their", "Bernoulli batches: their trace less a centred one, over |grad L|^2").equal(
+    yield claim("not-centred", r"Bernoulli batches: their trace less a centred one, over $|\nabla L|^2$").equal(
         1.0, (free - centred) / slope, 1e-9 * (1 + centred / slope), "they are not centred; rounding"
     )
-    noise, second = float(np.trace(data.listed[0].values)), float(data.square)
-    yield claim("mean-square-step", "mean square of a step, from drift and noise").erratum(
+    yield claim("step", "mean square of a step, from drift and noise").erratum(
         (r"$-\eta\nabla L^B + \eta(\nabla L - \nabla L^B)$", config.lr**2 * (slope + 4 * noise)),
         (r"$-\eta\nabla L + \eta(\nabla L - \nabla L^B)$", config.lr**2 * (slope + noise)),
         config.lr**2 * second,
-        0.0,
-        rounding,
-        relative=1e-11,
-        where="lecture of 11/16, SGD as gradient descent with noise",
-        note="the drift is that of all samples; with the batch in both terms the noise is counted twice",
+        Tolerance(0.0, 1e-11, rounding),
+        where=f"{where}, SGD as gradient descent with noise",
+        note="The drift is the gradient of all samples. With the batch in both terms the noise counts twice.",
     )
-    yield claim("trace-second-moment", r"trace of the second moment of the batch gradient").erratum(
+    yield claim("second-moment", "trace of the second moment of the batch gradient").erratum(
         (r"$\tilde C_{ii} = C_{ii} + (\partial_iL^B)^2$", noise + second),
         (r"$\tilde C_{ii} = C_{ii} + (\partial_iL)^2$", noise + slope),
         second,
-        0.0,
-        rounding,
-        relative=1e-11,
-        where="lecture of 11/16, the fluctuation relation",
-        note="the mean that is subtracted is the gradient of all samples; that of a batch varies, and its mean square "
-        "is the left side already",
+        Tolerance(0.0, 1e-11, rounding),
+        where=f"{where}, the fluctuation relation",
+        note="The mean that is subtracted is the gradient of all samples. The gradient of a batch varies, and its mean "
+        "square is the left side already.",
     )
 
 
@@ -118,24 +113,14 @@ def ellipse(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.6), 2)
-    mean = data.gradients.values.mean(0)[:2]
-    weight = data.chance.values / data.chance.values.max()
+    mean, weight = data.gradients.values.mean(0)[:2], data.chance.values / data.chance.values.max()
     left.scatter(*data.points.values[:, :2].T, s=4 + 26 * weight, color="C0", alpha=0.35, lw=0)
-    for i, law in enumerate(LAWS):
-        left.plot(*ellipse(mean, data.closed[i].values[:2, :2]), color=f"C{i}", lw=2, label=NAMES[law])
-        some = data.traces[i].values > 1e-12 * float(data.traces[i].max())  # all samples have none
-        right.plot(data.size[some], data.traces[i][some], "o-", color=f"C{i}", ms=4, label=NAMES[law])
+    shown = data.traces.where(data.traces > 1e-12 * float(data.traces.max()))  # a batch of all samples has no noise
+    for i, name in enumerate(LAWS.values()):
+        left.plot(*ellipse(mean, data.closed[i].values[:2, :2]), color=f"C{i}", lw=2, label=name)
+        right.plot(data.size, shown[i], "o-", color=f"C{i}", ms=4, label=name)
     left.plot(*mean, "+", color=sheet.ink(), ms=12, mew=2, label=r"$\nabla L$")
-    sheet.label(
-        left, "Gradients of all Bernoulli batches, and two deviations", r"$\partial_1L^B$", r"$\partial_2L^B$", "best"
-    )
-    shown = data.traces.values[data.traces.values > 1e-12 * data.traces.values.max()]
-    sheet.label(
-        right,
-        "How much noise is left",
-        "samples a batch",
-        r"$\mathrm{tr}\,C$",
-        "best",
-        yscale="log",
-        ylim=(0.5 * shown.min(), 2 * shown.max()),
-    )
+    title = "Gradients of all Bernoulli batches, and two deviations"
+    sheet.label(left, title, r"$\partial_1L^B$", r"$\partial_2L^B$", "best")
+    sheet.label(right, "How much noise is left", "samples a batch", r"$\mathrm{tr}\,C$", "best", yscale="log")
+    right.set_ylim(0.5 * float(shown.min()), 2 * float(shown.max()))

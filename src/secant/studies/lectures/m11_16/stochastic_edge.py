@@ -17,42 +17,36 @@ from secant.linalg.norm import spectral_norm
 from secant.theory.noise.mean_square import critical_step
 
 LARGE = 200
-"""Samples from which on claims about networks are judged."""
+"""Samples from which claims about networks are judged."""
 
 
 class Config(Seeded):
     data: str = scaled(smoke="digits", laptop="digits", paper="cifar10", help="images, even classes against odd ones")
-    samples: int = scaled(smoke=48, laptop=256, paper=5_000, at_least=16, at_most=5_000, help="of them")
+    samples: int = options.samples(48, 256, 5_000, at_least=16, at_most=5_000)
     width: int = options.width(64, 64, 200, at_least=4, at_most=1_024)
     batches: tuple[int, ...] = options.batches(
         (4, 16), (4, 16, 64), (4, 16, 64, 256), at_least=2, at_most=1_024, longest=6, ascending=True, distinct=True
     )
     flipped: float = scaled(
-        smoke=0.5,
-        laptop=0.5,
-        paper=0.0,
-        at_least=0,
-        at_most=0.5,
-        help="share of wrong labels, which make training on few images long",
+        smoke=0.5, laptop=0.5, paper=0.0, at_least=0, at_most=0.5, help="share of wrong labels, for a longer training"
     )
     ratio: float = options.ratio(0.4, at_least=0.01, at_most=0.9)
     looks: int = scaled(smoke=6, laptop=24, paper=32, at_least=2, at_most=200, help="measurements along a run")
-    kernels: int = scaled(smoke=6, laptop=24, paper=2, at_least=1, at_most=200, help="the last of them with a kernel")
-    every: int = scaled(smoke=20, laptop=100, paper=200, at_least=1, at_most=5_000, help="steps between them")
+    kernels: int = scaled(smoke=6, laptop=24, paper=2, at_least=1, at_most=200, help="last looks with a kernel")
+    every: int = scaled(smoke=20, laptop=100, paper=200, at_least=1, at_most=5_000, help="steps between looks")
     draws: int = options.draws(16, at_least=4, at_most=200)
 
     def check(self) -> None:
-        """Images that there are, and batches smaller than their number."""
+        """Refuses images that do not exist, and batches that are not smaller than the data."""
         if self.data not in datasets.NAMES:
             raise ValueError(f"data: must be one of {', '.join(datasets.NAMES)}; got {self.data!r}.")
         if max(self.batches) >= self.samples:
-            raise ValueError(f"batches must be below samples, {self.samples}, got {max(self.batches)}")
+            raise ValueError(f"batches: must be below samples, {self.samples}, got {max(self.batches)}.")
 
 
 def tables(random: np.random.Generator, n: int, batch: int, *shape: int) -> np.ndarray:
-    """Weights of the samples in random batches, 1/B or 0, for one program for all sizes."""
-    rows = random.random((*shape, n)).argsort(-1) < batch
-    return rows / batch
+    """Weights of the samples in random batches, 1/B or 0: one program then serves all sizes."""
+    return (random.random((*shape, n)).argsort(-1) < batch) / batch
 
 
 def follower(net: nets.Network) -> Any:
@@ -93,11 +87,11 @@ def kernel(net: nets.Network, like: Any) -> Any:
 
 @study("lectures/11-16-stochastic-edge", section="11-16", title="The edge of stochastic stability", new=True)
 def run(config: Config) -> xr.Dataset:
-    r"""Full-batch descent sharpens until $\lambda_{\max} = 2/\eta$. With batches the curvature that a step meets is
-    that of its batch along the batch's own gradient, $E_b[g_b^\top H_bg_b/|g_b|^2]$, the batch sharpness: it has been
-    found to settle at $2/\eta$ while the sharpness stays below. Both are followed along SGD for several batch sizes, on
-    labels that are drawn by a coin so that training is long, beside the step that second moments of the linearised
-    dynamics bear, as $2/\eta_2(B)$. Shown as it comes out.
+    r"""Full-batch descent sharpens until $\lambda_{\max} = 2/\eta$. With batches a step meets the curvature of its
+    batch along the batch's own gradient, the batch sharpness $E_b[g_b^\top H_bg_b/|g_b|^2]$. Published runs find that
+    the batch sharpness settles at $2/\eta$ while the sharpness stays below. The study follows both along SGD for
+    several batch sizes, and beside them $2/\eta_2(B)$, where $\eta_2(B)$ is the step that second moments of the
+    linearised dynamics bear. Labels are drawn by a coin, so that training is long. The result is shown as it comes out.
     """
     task = datasets.load(
         config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed, dtype=np.float64
@@ -107,12 +101,12 @@ def run(config: Config) -> xr.Dataset:
     net = nets.mlp([config.width, config.width], activation="tanh", parametrization="standard")
     params = net.init(jax.random.key(config.seed), x.shape, x.dtype)
     random, n = np.random.default_rng(config.seed), config.samples
-    signs = np.where(label % 2 == 0, 1.0, -1.0)
-    y = jnp.asarray(np.where(random.random(n) < 2 * config.flipped, random.choice([-1.0, 1.0], n), signs))
+    signs, coins = np.where(label % 2 == 0, 1.0, -1.0), random.random(n) < 2 * config.flipped
+    y = jnp.asarray(np.where(coins, random.choice([-1.0, 1.0], n), signs))
     start = jnp.asarray(random.normal(size=sum(leaf.size for leaf in jax.tree.leaves(params))))
     follow, kernel_at, sizes = follower(net), kernel(net, params), [*config.batches, n]
     lr = config.ratio * 2 * n / float(np.linalg.eigvalsh(np.asarray(ntk(net.apply, params, x).dense()))[-1])
-    found: dict[str, list[np.ndarray]] = {name: [] for name in ("loss", "sharpness", "quotient", "bearable")}
+    found = []
     for batch in sizes:
         steps, draws = tables(random, n, batch, config.looks, config.every), tables(random, n, batch, config.draws)
         records = {name: np.asarray(value) for name, value in follow(params, x, y, lr, steps, draws, start).items()}
@@ -121,94 +115,65 @@ def run(config: Config) -> xr.Dataset:
             K = np.asarray(kernel_at(records["place"][look], x))
             if np.isfinite(K).all():
                 borne[look] = 2 / critical_step(K, batch, tol=1e-4).step
-        for name in found:
-            found[name].append(borne if name == "bearable" else records[name])
-    return xr.Dataset(
-        {name: (("batch", "step", "draw")[: 2 + (name == "quotient")], np.stack(rows)) for name, rows in found.items()}
-        | {"lr": lr},
-        coords={"batch": sizes, "step": config.every * np.arange(config.looks)},
-    )
+        rows = {name: ("step", records[name]) for name in ("loss", "sharpness")} | {"bearable": ("step", borne)}
+        found.append(xr.Dataset({**rows, "quotient": (("step", "draw"), records["quotient"])}))
+    coords = {"batch": sizes, "step": config.every * np.arange(config.looks)}
+    return xr.concat(found, "batch").assign_coords(coords).assign(lr=lr)
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     edge, last = 2 / float(data.lr), {"step": slice(-max(1, config.looks // 4), None)}
-    whole = data.sel(batch=config.samples)
-    yield claim(
-        "full-batches-curvature",
-        "full batches: curvature along the gradient over batches that are all the same, spread",
-        given=np.isfinite(whole.quotient).all(),
-        otherwise="the run diverges",
-    ).zero(whole.quotient.std("draw").max() / np.abs(whole.quotient).max(), 1e-9, "an identity: rounding")
-    yield claim(
-        "full-batches-curvature-along",
-        "full batches: curvature along the gradient over the sharpness, largest",
-        given=np.isfinite(whole.quotient).all(),
-        otherwise="the run diverges",
-    ).at_most(
-        1.0, (whole.quotient.max("draw") / whole.sharpness).max(), "a Rayleigh quotient; 16 Lanczos steps", slack=0.02
+    whole, diverges = data.sel(batch=config.samples), "the run diverges"
+    finite = np.isfinite(whole.quotient).all()
+    name = "full batches: curvature along the gradient over batches that are all the same, spread"
+    yield claim("full-spread", name, given=finite, otherwise=diverges).zero(
+        whole.quotient.std("draw").max() / np.abs(whole.quotient).max(), 1e-9, "an identity: rounding"
+    )
+    name = "full batches: curvature along the gradient over the sharpness, largest"
+    ratio = (whole.quotient.max("draw") / whole.sharpness).max()
+    yield claim("full-quotient", name, given=finite, otherwise=diverges).at_most(
+        1.0, ratio, "a Rayleigh quotient; 16 Lanczos steps", slack=0.02
     )
     ends = data.isel(last)
     sharpness = ends.sharpness.mean("step") / edge
     large, reached = config.samples >= LARGE, float(sharpness[-1]) > 0.9
-    why = (
-        "the run on all samples ends below the edge"
-        if large
-        else f"a claim about networks, judged from {LARGE} samples on"
-    )
+    few = f"a claim about networks, judged from {LARGE} samples on"
+    why = "the run on all samples ends below the edge" if large else few
     for batch in data.batch.values:
         met, borne = (float((ends[name].sel(batch=batch) / edge).mean()) for name in ("quotient", "bearable"))
         fine = bool(np.isfinite(met) and np.isfinite(borne))
-        judged, otherwise = large and reached and fine, why if fine else "the run diverges"
-        yield claim(
-            f"batch-{batch}-batch-sharpness",
-            f"batch {batch}: batch sharpness over 2/eta, last quarter",
-            given=judged,
-            otherwise=otherwise,
-        ).equal(
-            1.0,
-            met,
-            0.2,
-            "published runs settle within a fifth",
-            note=""
-            if abs(met - 1) <= 0.2
-            else "the run still sharpens"
-            if borne < 0.8
-            else "where second moments are neutral the mean quotient of a batch is less than 2/eta",
+        judged, reason = large and reached and fine, why if fine else diverges
+        below = "where second moments are neutral the mean quotient of a batch is less than 2/eta"
+        note = "" if abs(met - 1) <= 0.2 else "the run still sharpens" if borne < 0.8 else below
+        name = rf"batch {batch}: batch sharpness over $2/\eta$, last quarter"
+        yield claim(f"batch-{batch}-sharpness", name, given=judged, otherwise=reason).equal(
+            1.0, met, 0.2, "published runs settle within a fifth", note=note
         )
-        yield claim(
-            f"batch-{batch}-step-size",
-            f"batch {batch}: step size over the one that second moments bear, last quarter",
-            given=judged,
-            otherwise=otherwise,
-        ).equal(1.0, borne, 0.2, "our guess: it settles where the linearised run is neutral in the mean square")
-    yield claim(
-        "sharpness-2-eta",
-        "sharpness over 2/eta with the smallest batch less that with all, last quarter",
-        given=large and reached and np.isfinite(sharpness).all(),
-        otherwise=why,
-    ).at_most(0.0, sharpness[0] - sharpness[-1], "small batches stay where it is flatter")
+        name = f"batch {batch}: step size over the one that second moments bear, last quarter"
+        yield claim(f"batch-{batch}-bearable", name, given=judged, otherwise=reason).equal(
+            1.0, borne, 0.2, "our guess: it settles where the linearised run is neutral in the mean square"
+        )
+    name = r"sharpness over $2/\eta$ with the smallest batch less the same with all samples, last quarter"
+    seen = large and reached and np.isfinite(sharpness).all()
+    yield claim("flatter", name, given=seen, otherwise=why).at_most(
+        0.0, sharpness[0] - sharpness[-1], "small batches stay where it is flatter"
+    )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes = np.atleast_1d(sheet.panels(figure, (3.6 * len(data.batch), 4.2), len(data.batch), sharey=True))
-    edge = 2 / float(data.lr)
-    for i, (panel, batch) in enumerate(zip(axes, data.batch.values, strict=True)):
-        one = data.sel(batch=batch)
+    edge, few = 2 / float(data.lr), "o" if config.kernels < 4 else None
+    for panel, batch in zip(axes, data.batch.values, strict=True):
+        one = data.sel(batch=batch) / edge
         mean, error = one.quotient.mean("draw"), one.quotient.std("draw") / np.sqrt(config.draws)
-        panel.plot(one.step, one.sharpness / edge, color="C0", label="sharpness")
-        panel.plot(one.step, mean / edge, color="C1", label="batch sharpness")
-        panel.fill_between(one.step, (mean - error) / edge, (mean + error) / edge, color="C1", alpha=0.25, lw=0)
-        few = "o" if config.kernels < 4 else None
-        panel.plot(one.step, one.bearable / edge, color="C2", ls="--", marker=few, label=r"$2/\eta_2(B)$")
+        panel.plot(one.step, one.sharpness, color="C0", label="sharpness")
+        panel.plot(one.step, mean, color="C1", label="batch sharpness")
+        panel.fill_between(one.step, mean - error, mean + error, color="C1", alpha=0.25, lw=0)
+        panel.plot(one.step, one.bearable, color="C2", ls="--", marker=few, label=r"$2/\eta_2(B)$")
         sheet.mark(panel, y=1.0)
         name = "all samples" if batch == config.samples else f"batches of {batch}"
-        sheet.label(
-            panel,
-            name,
-            "step",
-            r"over $2/\eta$" if i == 0 else "",
-            "lower right" if i == len(axes) - 1 else None,
-            ylim=(0, None),
-        )
+        sheet.label(panel, name, "step", ylim=(0, None))
+    sheet.label(axes[0], y=r"over $2/\eta$")
+    axes[-1].legend(loc="lower right")

@@ -3,11 +3,13 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, option, options, scaled, sheet, study
+from secant.studies.shared.exponents import rate
+from secant.studies.shared.orbits import orbit
 from secant.theory.noise.fluctuation import valley_drift, valley_variance
 
 SLOPES = np.array([[2.0], [-1.0]])
-"""Of the curvatures of two steep directions along one flat one: the second grows while the trace falls."""
+"""Slopes of two steep curvatures along one flat direction: the second grows while the trace falls."""
 
 
 class Config(Seeded):
@@ -21,10 +23,10 @@ class Config(Seeded):
 
 
 def across(config: Config, random: np.random.Generator) -> np.ndarray:
-    """Where the runs are after they have forgotten the bottom of the valley, shape `(curvature, chain)`."""
+    """Places of the runs after they have forgotten the bottom of the valley, shape `(curvature, chain)`."""
     slope = 2 * config.lr * np.array(config.curvatures)[:, None]
     kick = config.lr * np.sqrt(2 * config.alpha * np.array(config.curvatures))[:, None]
-    # From the bottom until what is missing of the variance, |1 - slope|^(2 t), is a ten-thousandth.
+    # Runs start at the bottom, and last until the missing part of the variance, |1 - slope|^(2 t), is 1e-4.
     rate = 1 - np.abs(1 - slope).max()
     theta = np.zeros((len(config.curvatures), config.chains))
     for _ in range(int(np.ceil(4.7 / rate))):
@@ -45,37 +47,31 @@ def along(lr: float, steps: int, chains: int, random: np.random.Generator) -> np
 
 
 def predicted(lr: float, steps: int) -> np.ndarray:
-    """The same with the mean of b^2 at every h."""
-    h, found = 1.0, []
-    marks = set(np.linspace(0, steps, 21).astype(int))
-    for t in range(steps + 1):
-        if t in marks:
-            found.append(np.log(h))
-        h *= 1 - 2 * lr * valley_variance(1.0, lr, 1 + h**2)
-    return np.array(found)
+    """Logarithms of h at the same times, with the mean of b^2 at every h."""
+    path = orbit(lambda h: h * (1 - 2 * lr * valley_variance(1.0, lr, 1 + h**2)), 1.0, steps)
+    return np.log(np.array(path)[np.linspace(0, steps, 21).astype(int)])
 
 
 @study("lectures/11-16-valley", section="11-16", title="A valley and its entropic force")
 def run(config: Config) -> xr.Dataset:
     r"""On $L = \sum_i\lambda_i(\hat\theta)\,\bar\theta_i^2$ with noise $C = \alpha H$, $H_{ii} = 2\lambda_i$: across
     the valley $\langle\bar\theta_i^2\rangle = \frac\eta4\langle\tilde C_{ii}\rangle/\lambda_i = \frac{\alpha\eta}{2(1 -
-    \eta\lambda_i)}$, about $\alpha\eta/2$ in every direction. Along it this pushes towards where the valley is wide:
-    $E[\mathrm{tr}\,H(t + 1) - \mathrm{tr}\,H(t)] = -\alpha\eta^2|\sum_i\nabla\lambda_i|^2$, to leading order. On $L =
-    b^2(1 + h^2)$, $h$ falls like $e^{-\eta^2\alpha t}$.
+    \eta\lambda_i)}$, about $\alpha\eta/2$ in every direction. These fluctuations push the run along the valley to
+    places where the valley is wide: $E[\mathrm{tr}\,H(t + 1) - \mathrm{tr}\,H(t)] =
+    -\alpha\eta^2|\sum_i\nabla\lambda_i|^2$, to leading order. On $L = b^2(1 + h^2)$, $h$ falls like
+    $e^{-\eta^2\alpha t}$.
     """
     random = np.random.default_rng(config.seed)
     chains = config.chains // 10
     steps = [int(np.ceil(1.2 / lr**2)) for lr in config.lrs]
-    runs = [along(lr, count, chains, random) for lr, count in zip(config.lrs, steps, strict=True)]
+    pairs = list(zip(config.lrs, steps, strict=True))
+    runs = np.stack([along(lr, count, chains, random) for lr, count in pairs])
     return xr.Dataset(
         {
             "theta": (("curvature", "chain"), across(config, random)),
             "steps": ("lr", steps),
-            "log_h": (("lr", "time", "run"), np.stack(runs)),
-            "predicted": (
-                ("lr", "time"),
-                np.stack([predicted(lr, count) for lr, count in zip(config.lrs, steps, strict=True)]),
-            ),
+            "log_h": (("lr", "time", "run"), runs),
+            "predicted": (("lr", "time"), np.stack([predicted(lr, count) for lr, count in pairs])),
         },
         coords={"curvature": list(config.curvatures), "lr": list(config.lrs)},
     )
@@ -83,99 +79,88 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
+    yield from variances(data, config)
     alpha, lr = config.alpha, config.lr
+    fast = np.array([[valley_variance(alpha, lr, c)] for c in (1.0, 1.0)])
+    drift = -lr * SLOPES @ (SLOPES.T @ fast)  # one step of the flat direction, exactly
+    name = r"fall of the trace of the Hessian in a step over $\alpha\eta^2|\sum_i\nabla\lambda_i|^2$"
+    yield claim("trace", name).equal(
+        1.0,
+        -2 * drift.sum() / (alpha * lr**2 * float(SLOPES.sum()) ** 2),
+        2 * lr,
+        r"the next order, $1/(1 - \eta\lambda)$",
+    )
+    rise = valley_drift(SLOPES, alpha, lr)[1]
+    name = "change of the curvature that rises while the trace falls"
+    yield claim("rising", name).at_least(0.0, rise, "its slope is against the sum of all")
+    yield from falls(data, config)
+
+
+def variances(data: xr.Dataset, config: Config) -> Findings:
+    """Across the valley."""
+    alpha, lr, why = config.alpha, config.lr, "sampling error, and the part not yet reached"
     for i, curvature in enumerate(config.curvatures):
-        exact = valley_variance(alpha, lr, curvature)
+        exact, at = valley_variance(alpha, lr, curvature), rf"$\lambda = {curvature:g}$"
         second = 2 * alpha * curvature + (2 * curvature) ** 2 * exact  # C~ = C + (dL)^2
-        yield claim(
-            f"lambda-{curvature:g}-eta-4", f"lambda = {curvature:g}: eta/4 <C~>/lambda over the variance"
-        ).equal(1.0, lr / 4 * second / curvature / exact, 1e-12, "an identity: rounding")
-        yield claim(
-            f"lambda-{curvature:g}-simulated-variance",
-            f"lambda = {curvature:g}: simulated variance over alpha eta/(2 (1 - eta lambda))",
-        ).equal(1.0, estimate(data.theta[i] ** 2 / exact), 1e-4, "sampling error, and the part not yet reached")
+        name = r"$\frac{\eta}{4}\langle\tilde C\rangle/\lambda$ over the variance"
+        yield claim(f"relation-{curvature:g}", f"{at}: {name}").equal(
+            1.0, lr / 4 * second / curvature / exact, 1e-12, "an identity: rounding"
+        )
+        name = r"simulated variance over $\alpha\eta/(2(1 - \eta\lambda))$"
+        yield claim(f"variance-{curvature:g}", f"{at}: {name}").equal(
+            1.0, estimate(data.theta[i] ** 2 / exact), 1e-4, why
+        )
     middle = len(config.curvatures) // 2
-    exact = valley_variance(alpha, lr, config.curvatures[middle])
-    yield claim(
-        f"variance-across-valley-{config.curvatures[middle]:g}",
-        f"variance across the valley at lambda = {config.curvatures[middle]:g}, over alpha eta",
-    ).erratum(
+    exact, at = valley_variance(alpha, lr, config.curvatures[middle]), rf"$\lambda = {config.curvatures[middle]:g}$"
+    yield claim("variance", rf"variance across the valley at {at}, over $\alpha\eta$").erratum(
         (r"$\alpha\eta/4$", 0.25),
         (r"$\alpha\eta/(2(1 - \eta\lambda))$", exact / (alpha * lr)),
         estimate(data.theta[middle] ** 2 / (alpha * lr)),
         1e-4,
-        "sampling error, and the part not yet reached",
+        why,
         where="lecture of 11/16, the corollary",
-        note="the Hessian of lambda theta^2 is 2 lambda, and a half is lost",
+        note=r"The Hessian of $\lambda\theta^2$ is $2\lambda$. The print has lost a half.",
     )
-    fast = np.array([[valley_variance(alpha, lr, c)] for c in (1.0, 1.0)])
-    drift = -lr * SLOPES @ (SLOPES.T @ fast)  # one step of the flat direction, exactly
-    yield claim(
-        "fall-trace-hessian", "fall of the trace of the Hessian in a step over alpha eta^2 |sum of slopes|^2"
-    ).equal(
-        1.0, -2 * drift.sum() / (alpha * lr**2 * float(SLOPES.sum()) ** 2), 2 * lr, "the next order, 1/(1 - eta lambda)"
-    )
-    yield claim("change-curvature-rises", "change of the curvature that rises while the trace falls").at_least(
-        0.0, valley_drift(SLOPES, alpha, lr)[1], "its slope is against the sum of all"
-    )
-    rates = []
+
+
+def falls(data: xr.Dataset, config: Config) -> Findings:
+    """Along the valley."""
+    beyond, mean = "twice what fluctuations of $b^2$ add", data.log_h[:, -1].mean("run")
+    expected = data.predicted[:, -1]
     for i, own in enumerate(config.lrs):
-        last, expected = data.log_h[i, -1], float(data.predicted[i, -1])
-        found = estimate(last / expected)
-        rates.append((np.log(-float(last.mean()) / int(data.steps[i])), np.log(-expected / int(data.steps[i]))))
         # Fluctuations of b^2 add a relative 3 eta <b^2>, half of 3 eta^2, to the mean of log(1 - 2 eta b^2).
-        yield claim(f"eta-{own:g}-fall-log", f"eta = {own:g}: fall of log h over its prediction").equal(
-            1.0, found, 3 * own**2, "sampling error, and twice what fluctuations of b^2 add"
+        found = estimate(data.log_h[i, -1] / float(expected[i]))
+        yield claim(f"fall-{own:g}", rf"$\eta = {own:g}$: fall of $\log h$ over its prediction").equal(
+            1.0, found, 3 * own**2, f"sampling error, and {beyond}"
         )
-    first = estimate(-data.log_h[0, -1] / int(data.steps[0]))
-    own = config.lrs[0]
-    yield claim(f"rate-which-h-{own:g}", f"rate at which h falls at eta = {own:g}").erratum(
+    own, steps = config.lrs[0], int(data.steps[0])
+    yield claim("rate", rf"rate at which $h$ falls at $\eta = {own:g}$").erratum(
         (r"$\eta\alpha$", own),
-        (
-            r"$\eta^2\alpha$, with $1/(1 - \eta\lambda)$ for the next order",
-            -float(data.predicted[0, -1]) / int(data.steps[0]),
-        ),
-        first,
-        0.0,
-        "sampling error, and twice what fluctuations of b^2 add",
-        relative=3 * own**2,
+        (r"$\eta^2\alpha$, with $1/(1 - \eta\lambda)$ for the next order", -float(expected[0]) / steps),
+        estimate(-data.log_h[0, -1] / steps),
+        Tolerance(0.0, 3 * own**2, f"sampling error, and {beyond}"),
         where="lecture of 11/16, the entropic force",
-        note="one factor of eta is from the step, the other from the variance across the valley",
+        note=r"One factor of $\eta$ is from the step, the other from the variance across the valley.",
     )
-    slopes = [np.polyfit(np.log(config.lrs), column, 1)[0] for column in zip(*rates, strict=True)]
-    spread = max(float(data.log_h[i, -1].std()) / abs(float(data.predicted[i, -1])) for i in range(len(config.lrs)))
-    reach = np.ptp(np.log(config.lrs))
-    yield claim(
-        "exponent-eta-rate",
-        "exponent of eta in the rate",
-        given=reach > 0.3,
-        otherwise="the step sizes are too close to each other",
-    ).equal(
-        slopes[1],
-        slopes[0],
-        (4 * spread / np.sqrt(data.sizes["run"]) + 3 * max(config.lrs) ** 2) / max(reach, 1e-9),
-        "four sampling errors and twice what fluctuations of b^2 add, over the logarithm of the range",
+    predicted, measured = (rate(config.lrs, -values / data.steps) for values in (expected, mean))
+    spread = float((data.log_h[:, -1].std("run") / np.abs(expected)).max())
+    reach, close = np.ptp(np.log(config.lrs)), "the step sizes are too close to each other"
+    slack = 4 * spread / np.sqrt(data.sizes["run"]) + 3 * max(config.lrs) ** 2
+    yield claim("exponent", r"exponent of $\eta$ in the rate", given=reach > 0.3, otherwise=close).equal(
+        predicted, measured, slack / max(reach, 1e-9), f"four sampling errors and {beyond}, over the log of the range"
     )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11.5, 4.6), 2)
-    grid = np.linspace(-4, 4, 300)
+    grid, unit = np.linspace(-4, 4, 300), np.sqrt(config.alpha * config.lr / 2)
+    bars = {"bins": 60, "density": True, "histtype": "step", "lw": 1.6}
     for i, curvature in enumerate(config.curvatures):
-        left.hist(
-            data.theta[i] / np.sqrt(config.alpha * config.lr / 2),
-            bins=60,
-            density=True,
-            histtype="step",
-            color=f"C{i}",
-            lw=1.6,
-            label=rf"$\lambda$ = {curvature:g}",
-        )
-    left.plot(grid, np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), color=sheet.ink(), lw=1.2, label=r"$\alpha\eta/2$")
-    left.plot(
-        grid, np.exp(-(grid**2)) / np.sqrt(np.pi), ":", color=sheet.ink(), lw=1.4, label=r"$\alpha\eta/4$, printed"
-    )
+        left.hist(data.theta[i] / unit, color=f"C{i}", label=rf"$\lambda$ = {curvature:g}", **bars)
+    sheet.guide(left, grid, np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), r"$\alpha\eta/2$", ls="-")
+    printed = np.exp(-(grid**2)) / np.sqrt(np.pi)
+    sheet.guide(left, grid, printed, r"$\alpha\eta/4$, printed", ls=":", lw=1.4)
     sheet.label(left, "Across: as wide however steep", r"$\bar\theta/\sqrt{\alpha\eta/2}$", "density", "upper right")
     for i, lr in enumerate(config.lrs):
         time = np.linspace(0, int(data.steps[i]), 21) * lr**2
@@ -184,6 +169,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.fill_between(time, np.exp(mean - spread), np.exp(mean + spread), color=f"C{i}", alpha=0.12, lw=0)
         right.plot(time, np.exp(data.predicted[i]), color=f"C{i}", lw=1.2)
     sheet.guide(right, time, np.exp(-time), r"$e^{-\eta^2\alpha t}$")
-    sheet.label(
-        right, "Along: towards where the valley is wide", r"$\eta^2\alpha\,t$", "$h$", "upper right", yscale="log"
-    )
+    title = "Along: towards where the valley is wide"
+    sheet.label(right, title, r"$\eta^2\alpha\,t$", "$h$", "upper right", yscale="log")

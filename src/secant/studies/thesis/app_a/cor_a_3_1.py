@@ -16,9 +16,7 @@ from secant.studies.shared.exponents import exponent
 class Config(wide.WidthConfig):
     draws: int = options.draws(24, 12, at_least=2, at_most=10_000)
     outputs: int = option(3, at_least=2, at_most=1_000, help="outputs")
-    rounds: int = option(
-        6, at_least=1, at_most=1_000, help="alternations between the direction of outputs and that of weights"
-    )
+    rounds: int = option(6, at_least=1, at_most=1_000, help="alternations between directions of outputs and weights")
 
 
 @study("thesis/cor-A.3.1", section="A.3", title="Several outputs turn linear together")
@@ -27,10 +25,10 @@ def run(config: Config) -> xr.Dataset:
     $\|H_f\| = \sup \sum_{ijk} H_{ijk}\,v_iu_js_k$ over unit vectors. It is at most $d_L \max_k \|H_{f_k}\|$, so for a
     fixed number of outputs it is $\tilde O(1/\sqrt m)$ too.
 
-    The supremum over $s$ is the norm of $\sum_k s_k H_{f_k}$, which by the inequality of Cauchy and Schwarz is at most
-    $\sqrt{d_L}$ times the largest of the outputs' own: the corollary could say so. It is found by turns, from the
-    output with the largest norm: the leading eigenvector $u$ for a given $s$, then $s_k \propto u^\top H_{f_k} u$,
-    which never lowers the value.
+    The supremum over $v$ and $u$ is the norm of $\sum_k s_k H_{f_k}$. By the inequality of Cauchy and Schwarz this norm
+    is at most $\sqrt{d_L}$ times the largest norm of one output, so the corollary could have $\sqrt{d_L}$. The study
+    finds the supremum by turns, from the output with the largest norm: the leading eigenvector $u$ for a given $s$,
+    then $s_k \propto u^\top H_{f_k} u$. No turn lowers the value.
     """
 
     def make(m: int) -> Network:
@@ -55,20 +53,17 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    ratio = data.joint / data.own.max("output")
-    yield claim("norm-tensor-outputs", "norm of the tensor over the largest of the outputs' own: largest").at_most(
-        config.outputs, ratio.max(), "the corollary's bound, which holds for every matrix"
-    )
-    yield claim("same-root-number", "the same, with the root of the number of outputs").at_most(
+    ratio, name = data.joint / data.own.max("output"), "norm of the tensor over the largest norm of an output"
+    why = "the corollary's bound, which holds for every matrix"
+    yield claim("bound", f"largest {name}").at_most(config.outputs, ratio.max(), why)
+    yield claim("root-bound", f"largest {name}, against the root of the number of outputs").at_most(
         np.sqrt(config.outputs), ratio.max(), "Cauchy and Schwarz"
     )
-    yield claim("same-mean-networks", "the same: mean over networks").at_least(
-        1.0, estimate(ratio), "all outputs together bend more than one alone"
-    )
+    why = "all outputs together bend more than one alone"
+    yield claim("mean-ratio", f"mean {name}").at_least(1.0, estimate(ratio), why)
     slack = wide.logarithm(config.widths)
-    yield claim("exponent-tensor-s", "exponent of the tensor's norm in the width").at_most(
-        -0.5, exponent(data.joint), slack=slack
-    )
+    found = exponent(data.joint)
+    yield claim("exponent", "exponent of the tensor's norm in the width").at_most(-0.5, found, slack=slack)
 
 
 @run.figure
@@ -84,5 +79,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.guide(axes, data.width, np.sqrt(config.outputs) * mean, bound, ls=":", lw=1.4)
     sheet.guide(axes, data.width, config.outputs * mean, r"$d_L \max_k \|H_k\|$")
     wide.mark_widths(axes, data.width)
-    axes.set(title=f"Hessian of {config.outputs} outputs", ylabel="norm")
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), title="exponent", title_fontsize=8)
+    beside = {"fontsize": 8, "loc": "center left", "bbox_to_anchor": (1.0, 0.5), "title_fontsize": 8}
+    sheet.label(axes, f"Hessian of {config.outputs} outputs", y="norm", legend={"title": "exponent", **beside})

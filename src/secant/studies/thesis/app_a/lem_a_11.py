@@ -11,7 +11,7 @@ from secant.studies.shared.exponents import exponent
 from secant.theory.wide import gaussian_matrices as gm
 
 LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02])
-"""Probabilities that the lemmas allow; the distance that goes with each comes from the lemma."""
+"""Probabilities that the lemmas allow. Each lemma gives the distance for a probability."""
 
 LEMMAS = {
     "A.11.4": "product with a vector",
@@ -22,21 +22,19 @@ LEMMAS = {
 
 RADII = np.array([0.0, 0.5, 1.0, 2.0, 4.0])
 BATCHES = 20
-"""Batches of samples, each of which gives a quantile; their scatter is its sampling error."""
+"""Batches of samples. Each batch gives a quantile, and the scatter of quantiles is the sampling error."""
 
 DEPTH = 3
-"""Hidden layers of the networks whose neurons are looked at."""
+"""Hidden layers of the sampled networks."""
 
 
 class Config(Seeded):
     draws: int = options.draws(4_000, 40_000, 200_000, at_least=1_000, at_most=10**8)
-    radius: float = option(1.0, above=0, at_most=100, help="how far the Gaussians are moved, in the worst direction")
+    radius: float = option(1.0, above=0, at_most=100, help="length of the Gaussians' move, in the worst direction")
     rows: int = option(12, at_least=2, at_most=1_000, help="rows of the matrices")
     columns: int = option(8, at_least=2, at_most=1_000, help="columns of the matrices")
     terms: int = option(20, at_least=2, at_most=1_000, help="matrices in a sum, and columns in a matrix of columns")
-    width: int = option(
-        100, at_least=2, at_most=10**6, help="width that sets the matrix variance 1/m of the misprinted lemma"
-    )
+    width: int = options.width(100, at_least=2, at_most=10**6)
     widths: tuple[int, ...] = options.widths(
         (64, 256, 1_024),
         (64, 256, 1_024, 2_048),
@@ -46,9 +44,7 @@ class Config(Seeded):
         shortest=2,
         ascending=True,
     )
-    networks: int = scaled(
-        smoke=400, laptop=1_000, paper=4_000, at_least=10, at_most=10**6, help="random networks of each width"
-    )
+    networks: int = scaled(smoke=400, laptop=1_000, paper=4_000, at_least=10, at_most=10**6, help="networks of a width")
 
     def check(self) -> None:
         """Refuses samples that do not fit the memory."""
@@ -61,16 +57,16 @@ class Config(Seeded):
 def run(config: Config) -> xr.Dataset:
     r"""The proof of Theorem 2.3.6 rests on tails of Gaussians that are moved by at most $R$ in the worst direction.
 
-    A.11.1: $\|H\|$ is at most the sum of the norms of its blocks. A.11.4: $|a^\top b| \le t + |b|R$ but for a
-    probability of $2e^{-t^2/2|b|^2}$. A.11.5 and A.11.6: $W = [B_1a_1, \dots, B_na_n]$ has
-    $\|W\| \le C(\max\|B_i\|(\sqrt n + R + t) + \max\|B_i\|_F)$ but for $2e^{-t^2}$; here with $C = \sqrt2$, which
-    makes the Gaussian tail of a function with Lipschitz constant $\max\|B_i\|$ fit. A.11.7:
-    $\|Ba\| \le t + \|B\|_F + \|B\|R$ but for $2e^{-ct^2/\|B\|^2}$, with $c = \frac12$ by the same reason. A.11.8:
-    $\|\sum_k \gamma_kB_k\| \le t + R\sqrt\nu$ but for $(d_1 + d_2)e^{-t^2/2\nu}$ with the matrix variance
-    $\nu = \max(\|\sum B_kB_k^\top\|, \|\sum B_k^\top B_k\|)$.
-
-    A.11.2 and A.11.3: the neurons of layer $\ell$ are $O((\log m + R)^\ell)$, and a layer as a vector has a length of
-    order $\sqrt m$.
+    - A.11.1: $\|H\|$ is at most the sum of the norms of its blocks.
+    - A.11.2 and A.11.3: the neurons of layer $\ell$ are $O((\log m + R)^\ell)$, and a layer as a vector has a length of
+      order $\sqrt m$.
+    - A.11.4: $|a^\top b| \le t + |b|R$ but for a probability of $2e^{-t^2/2|b|^2}$.
+    - A.11.5 and A.11.6: $W = [B_1a_1, \dots, B_na_n]$ has
+      $\|W\| \le C(\max\|B_i\|(\sqrt n + R + t) + \max\|B_i\|_F)$ but for $2e^{-t^2}$. Here $C = \sqrt2$, which fits
+      the Gaussian tail of a function with Lipschitz constant $\max\|B_i\|$.
+    - A.11.7: $\|Ba\| \le t + \|B\|_F + \|B\|R$ but for $2e^{-ct^2/\|B\|^2}$, with $c = \frac12$ for the same reason.
+    - A.11.8: $\|\sum_k \gamma_kB_k\| \le t + R\sqrt\nu$ but for $(d_1 + d_2)e^{-t^2/2\nu}$ with the matrix variance
+      $\nu = \max(\|\sum B_kB_k^\top\|, \|\sum B_k^\top B_k\|)$. Here $\nu = 1/m$, with $m$ the option `width`.
     """
     random = np.random.default_rng(config.seed)
     sampled = list(_sampled(random, config))
@@ -84,18 +80,13 @@ def run(config: Config) -> xr.Dataset:
             "largest": (dims, largest),
             "length": (dims, length),
         },
-        coords={
-            "lemma": list(LEMMAS),
-            "level": LEVELS,
-            "radius": RADII,
-            "width": list(config.widths),
-            "layer": list(range(1, DEPTH + 1)),
-        },
+        coords={"lemma": list(LEMMAS), "level": LEVELS, "radius": RADII, "width": list(config.widths)}
+        | {"layer": list(range(1, DEPTH + 1))},
     )
 
 
 def _sampled(random: np.random.Generator, config: Config) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """What is moved by the radius in many draws, and its bound at every level, in the order of `LEMMAS`."""
+    """Norms after a move by the radius, in many draws, and their bounds at every level, in the order of `LEMMAS`."""
     R, matrices = config.radius, (config.terms, config.rows, config.columns)
     b = random.normal(size=config.columns)
     products = np.abs(random.normal(size=(config.draws, config.columns)) @ b)
@@ -123,13 +114,14 @@ def _sampled(random: np.random.Generator, config: Config) -> Iterator[tuple[np.n
 
 def _blocks(random: np.random.Generator) -> float:
     """Largest norm of a random symmetric matrix over the sum of the norms of its blocks."""
-    ratios, cuts = [], [slice(0, 3), slice(3, 8), slice(8, 20)]
-    for _ in range(200):
+    cuts = [slice(0, 3), slice(3, 8), slice(8, 20)]
+
+    def ratio() -> float:
         matrix = random.normal(size=(20, 20)) * np.exp(random.normal(size=20))
         matrix = matrix + matrix.T
-        parts = sum(np.linalg.norm(matrix[a, b], 2) for a in cuts for b in cuts)
-        ratios.append(np.linalg.norm(matrix, 2) / parts)
-    return float(max(ratios))
+        return float(np.linalg.norm(matrix, 2) / sum(np.linalg.norm(matrix[a, b], 2) for a in cuts for b in cuts))
+
+    return max(ratio() for _ in range(200))
 
 
 def _diagonal(random: np.random.Generator, config: Config) -> np.ndarray:
@@ -140,14 +132,14 @@ def _diagonal(random: np.random.Generator, config: Config) -> np.ndarray:
 
 
 def _threshold(config: Config) -> float:
-    """What the lemma allows that sum at a probability of 5 %, without a move."""
+    """The norm that the lemma allows this sum at a probability of 5 %, without a move."""
     return float(np.sqrt(2 / config.width * np.log(2 * config.terms / 0.05)))
 
 
 def _neurons(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
     """Largest neuron of every layer, moved by the radius, and the length of the layer.
 
-    Sums over Gaussian weights are Gaussian: a layer needs no matrix, only the length of the layer before.
+    Sums over Gaussian weights are Gaussian. A layer therefore needs no matrix, only the length of the layer before.
     """
     largest, length = np.empty((2, len(config.widths), DEPTH, config.networks))
     for i, width in enumerate(config.widths):
@@ -164,45 +156,37 @@ def _neurons(random: np.random.Generator, config: Config) -> tuple[np.ndarray, n
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim("a.11.1-norm-sum", "A.11.1, norm over the sum of the norms of its blocks: largest").at_most(
+    bound = "an upper bound"
+    yield claim("blocks", "A.11.1: largest norm over the sum of the norms of its blocks").at_most(
         1.0, data.blocks, "the triangle inequality; rounding", slack=1e-13
     )
     for lemma, name in LEMMAS.items():
         excess = (data.violated.sel(lemma=lemma) / data.level).values
         level = LEVELS[excess.argmax()]
-        # The error is that of an event as frequent as allowed: one that never occurs has none of its own.
-        error = np.sqrt((1 - level) / (level * config.draws))
-        yield claim(
-            f"{lemma}-{name}-how-often-bound",
-            f"{lemma}, {name}: how often the bound is exceeded over how often it may be, largest of five levels",
-        ).at_most(
-            1.0,
-            Estimate(excess.max(), error),
-            "an upper bound",
-            note=f"largest where a probability of {level:g} is allowed",
-        )
-    radius = float(RADII[-1])
-    yield claim(
-        f"a.11.8-gaussians-moved-{radius:g}-{config.width}",
-        f"A.11.8, Gaussians moved by R = {radius:g} at matrix variance 1/{config.width}: norm at a probability of 5 %",
-    ).erratum(
-        (r"\|Z\| \le t + R\,\nu", _threshold(config) + radius / config.width),
-        (r"\|Z\| \le t + R\sqrt{\nu}", _threshold(config) + radius / np.sqrt(config.width)),
+        # The error is that of an event as frequent as allowed, because an event that never occurs has no error.
+        found = Estimate(excess.max(), np.sqrt((1 - level) / (level * config.draws)))
+        sentence = f"{lemma}, {name}: largest frequency of an excess over the allowed one, of five levels"
+        note = f"largest where a probability of {level:g} is allowed"
+        yield claim(f"tail-{lemma}", sentence).at_most(1.0, found, bound, note=note)
+    radius, start = float(RADII[-1]), _threshold(config)
+    sentence = rf"A.11.8, move $R = {radius:g}$ at matrix variance 1/{config.width}: norm at a probability of 5 %"
+    yield claim("matrix-variance", sentence).erratum(
+        (r"\|Z\| \le t + R\,\nu", start + radius / config.width),
+        (r"\|Z\| \le t + R\sqrt{\nu}", start + radius / np.sqrt(config.width)),
         estimate(data.moved.sel(radius=radius)),
         0,
-        "an upper bound",
-        note="The proof ends at R sqrt(nu); the statement lost the root, which matters because nu is of order 1/m.",
+        bound,
+        note=r"The proof ends at $R\sqrt{\nu}$. The statement lost the root, which matters because $\nu$ is of order "
+        "1/m.",
         relation="at most",
         where="Lemma A.11.8, equation (A.30)",
     )
     for layer in range(1, DEPTH + 1):
-        scale = (np.log(data.width) + config.radius) ** layer
-        yield claim(
-            f"a.11.2-layer-{layer}-neuron-{layer}",
-            f"A.11.2, layer {layer}: largest neuron over (log m + R)^{layer}: exponent in the width",
-        ).at_most(0.0, exponent(data.largest.sel(layer=layer) / scale), "an upper bound")
+        found = exponent(data.largest.sel(layer=layer) / (np.log(data.width) + config.radius) ** layer)
+        sentence = rf"A.11.2, layer {layer}: largest neuron over $(\log m + R)^{layer}$: exponent in the width"
+        yield claim(f"neuron-{layer}", sentence).at_most(0.0, found, bound)
     first, last = data.width.values[[0, -1]]
-    yield claim(f"a.11.3-layer-{DEPTH}-length", f"A.11.3, layer {DEPTH}: length: exponent in the width").equal(
+    yield claim("length", f"A.11.3, layer {DEPTH}: length: exponent in the width").equal(
         0.5,
         exponent(data.length.sel(layer=DEPTH)),
         10 * (1 / first - 1 / last) / np.log(last / first),
@@ -219,14 +203,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         shown = np.maximum(data.violated.sel(lemma=lemma), floor)
         left.loglog(data.level, shown, marker=mark, ms=5, lw=1, label=f"{lemma}, {name}")
     left.annotate("never", (LEVELS.max(), floor), xytext=(-4, 4), textcoords="offset points", ha="right", color=ink)
-    left.set_xticks(LEVELS, [f"{level:g}" for level in LEVELS])
+    sheet.ticks(left, LEVELS)
+    below = {"fontsize": 8, "loc": "upper center", "bbox_to_anchor": (0.5, -0.17), "ncols": 2}
+    sheet.label(left, "How often a bound is exceeded", "probability that the lemma allows", "measured", below)
     left.minorticks_off()
-    left.set(title="How often a bound is exceeded", xlabel="probability that the lemma allows", ylabel="measured")
-    left.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
     t, root = _threshold(config), np.sqrt(config.width)
     right.plot(RADII, t + RADII / root, color="C0", lw=1.4, label=r"$t + R\sqrt{\nu}$, proved")
     right.plot(RADII, t + RADII / config.width, "--", color="C1", lw=1.4, label=r"$t + R\,\nu$, printed")
     right.plot(RADII, data.moved.mean("batch"), "o", color=ink, ms=6, label="sampled, exceeded by 5 %")
-    right.set(title=rf"Gaussian sum of matrices, $\nu = 1/{config.width}$", xlabel="move of the Gaussians $R$")
-    right.set_ylabel(r"$\|Z\|$")
-    right.legend(fontsize=9, loc="upper left")
+    title, legend = rf"Gaussian sum of matrices, $\nu = 1/{config.width}$", {"fontsize": 9, "loc": "upper left"}
+    sheet.label(right, title, "move of the Gaussians $R$", r"$\|Z\|$", legend)

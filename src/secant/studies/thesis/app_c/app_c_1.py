@@ -19,7 +19,7 @@ from secant.studies.shared.exponents import exponent
 from secant.studies.shared.width import direction, drawn, law, mark_widths, next_order, refuse_oversized, stacked
 
 GROUPS = 32
-"""Groups of networks; the mean square within each is one measurement of the distance."""
+"""Groups of networks. The mean square within each group is one measurement of the distance."""
 
 LANCZOS = 16
 """Products with the Hessian of the loss that its largest eigenvalue may cost."""
@@ -42,16 +42,16 @@ def run(config: Config) -> xr.Dataset:
     $\lambda_{\max}(\mathcal A) = \frac2n \lambda_{\max}(K)$, the second $\|\mathcal B\| = \tilde O(1/\sqrt m)$. So
     $$|\eta_{\mathrm{crit}} - \tilde\eta_{\mathrm{crit}}| = \Big|\frac{2}{\lambda_{\max}(H_{\mathcal L})}
     - \frac{n}{\lambda_{\max}(K)}\Big| = \tilde O(1/\sqrt m).$$
-    In fact the distance falls faster, as $1/m$. With $u$ the first eigenvector of $\mathcal A$, the first-order term
+    In fact the distance falls faster, as $1/m$. Let $u$ be the first eigenvector of $\mathcal A$. The first-order term
     $u^\top \mathcal B u$ is an average over neurons of terms with random signs, a further $1/\sqrt m$ smaller than
-    $\|\mathcal B\|$, and the second-order term is of order $\|\mathcal B\|^2$. This needs a first eigenvalue that
-    stays away from the second by more than $\|\mathcal B\|$, which that of a ReLU network does: its kernel has only
-    positive entries. The networks are those of chapter 4, with ReLU.
+    $\|\mathcal B\|$. The second-order term is of order $\|\mathcal B\|^2$. The expansion needs a first eigenvalue
+    that stays away from the second by more than $\|\mathcal B\|$. In a ReLU network it does, because all entries of
+    its kernel are positive. The networks are those of chapter 4, with ReLU.
     """
     key_data, _ = jax.random.split(jax.random.key(config.seed))
     task = regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim)
     x, y = map(jnp.asarray, task.train)
-    # A norm, the gradients of all samples in a kernel, and all networks of one width.
+    # In memory are a norm, the gradients of all samples in a kernel, and all networks of one width.
     copies = 10 + 2 * config.samples + config.draws
     for depth in config.depths:
         make = partial(_network, depth)
@@ -100,7 +100,7 @@ def _gauss_newton(depth: int, x: jax.Array, y: jax.Array, config: Config) -> flo
 
     @jax.jit
     def measure(params: Params, start: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
-        # The matrix has rank n: after n + 1 products there is nothing left to find.
+        # The matrix has rank n, so n + 1 products find all of it.
         flat = gauss_newton(net.apply, params, x, y, losses.mean_mse)
         return spectral_norm(flat.flat_product(), start, len(x) + 1).value
 
@@ -116,29 +116,18 @@ def _distances(data: xr.Dataset, depth: int) -> xr.DataArray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim(
-        "eigenvalue-2-n", "largest eigenvalue of (2/n) J'J over that of (2/n) K: largest difference from 1"
-    ).zero(
-        np.abs(data.gauss_newton / data.kernel[:, 0, 0] - 1).max(),
-        1e-5,
-        "rounding of sums over all weights, in float32",
-    )
+    gap = np.abs(data.gauss_newton / data.kernel[:, 0, 0] - 1).max()
+    name = r"largest eigenvalue of $\frac2n J^\top J$ over that of $\frac2n K$: largest difference from 1"
+    yield claim("gauss-newton", name).zero(gap, 1e-5, "rounding of sums over all weights, in float32")
     distance = np.sqrt(((data.exact / data.estimate - 1) ** 2).mean("network"))
-    yield claim(
-        "hessian-loss-squared",
-        "Hessian of the loss: squared residual of its eigenvector over the distance, both relative: largest",
-    ).zero(
-        (data.residual**2 / distance).max(),
-        0.02,
-        "the square is the error of the eigenvalue, up to a gap; a fiftieth moves no exponent by 0.02",
-    )
+    name = "squared residual of the Hessian's eigenvector over the distance, both relative: largest"
+    why = "the square is the error of the eigenvalue, up to a gap; a fiftieth moves no exponent by 0.02"
+    yield claim("residual", name).zero((data.residual**2 / distance).max(), 0.02, why)
+    name = "exponent in the width of the distance between the two step sizes"
     for depth in config.depths:
         found = exponent(_distances(data, depth))
-        yield claim(
-            f"{depth}-layers-exponent-width",
-            f"{depth} layers: exponent in the width of the distance between the two step sizes",
-        ).at_most(-0.5, found, "the bound of the appendix")
-        yield claim(f"{depth}-layers-same-1", f"{depth} layers: the same against 1/m").equal(
+        yield claim(f"bound-{depth}", f"{depth} layers: {name}").at_most(-0.5, found, "the bound of the appendix")
+        yield claim(f"rate-{depth}", f"{depth} layers: {name}, against $1/m$").equal(
             -1.0, found, next_order(config.widths, 0.5, depth)
         )
 
@@ -153,13 +142,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(one.estimate.sel(width=m), one.exact.sel(width=m), "o", **look)
     ends = [float(one.exact.min()), float(one.estimate.max())]
     sheet.guide(left, ends, ends)
-    sheet.label(
-        left,
-        f"{depth} layers: exact against estimated",
-        r"$\tilde\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$",
-        r"$\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H_{\mathcal{L}})$",
-        "best",
-    )
+    kernel = r"$\tilde\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$"
+    exact = r"$\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H_{\mathcal{L}})$"
+    sheet.label(left, f"{depth} layers: exact against estimated", kernel, exact, "best")
     for i, depth in enumerate(config.depths):
         distances = _distances(data, depth)
         logs = np.log(distances.values)
@@ -170,6 +155,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for power, style, label in ((-0.5, {"ls": ":", "lw": 1.6}, r"$1/\sqrt{m}$, the bound"), (-1.0, {}, r"$1/m$")):
         sheet.guide(right, widths, 1.6 * float(gap[0]) * (widths / widths[0]) ** power, label, **style)
     mark_widths(right, data.width)
-    right.set_title("Their distance, mean over groups")
-    right.set_ylabel(r"$|\eta_{\mathrm{crit}} - \tilde\eta_{\mathrm{crit}}|$")
-    right.legend(fontsize=8)
+    distance = r"$|\eta_{\mathrm{crit}} - \tilde\eta_{\mathrm{crit}}|$"
+    sheet.label(right, "Their distance, mean over groups", y=distance, legend={"fontsize": 8})

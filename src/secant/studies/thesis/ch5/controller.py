@@ -44,22 +44,22 @@ class Config(Options):
         at_most=100,
         shortest=3,
         ascending=True,
-        help="how many on purpose, rising",
+        help="numbers of catapults on purpose, rising",
     )
     over: float = option(1.5, at_least=1.01, at_most=4, help="step size over the critical one in a catapult")
     rest: int = scaled(smoke=10, laptop=25, paper=50, at_least=1, at_most=10**6, help="steps before each catapult")
     width: int = options.width(64, 128, 512, at_least=8)
-    samples: int = scaled(smoke=80, laptop=1_000, paper=4_000, at_least=10, help="for training")
-    held_out: int = scaled(smoke=200, laptop=1_000, at_least=10, help="for validation, and for testing")
+    samples: int = options.samples(80, 1_000, 4_000, at_least=10)
+    held_out: int = scaled(smoke=200, laptop=1_000, at_least=10, help="samples for validation, and for testing")
     dim: int = options.dim(10, 50, 100, at_least=2)
     batch: int = options.batch(80, 50, 100)
-    steps: int = scaled(smoke=120, laptop=500, paper=4_000, at_least=10, at_most=10**6, help="of every run")
+    steps: int = options.steps(120, 500, 4_000, at_least=10, at_most=10**6)
     look: int = scaled(smoke=20, laptop=20, paper=40, at_least=1, help="steps between two looks at held-out samples")
     draws: int = options.draws(8, 4, 8, at_least=3, at_most=1_000)
     seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
-        """Tasks and schedules that there are, a controller and something to hold it against, and a look at least."""
+        """Refuses unknown tasks and schedules, a controller without a rival, and runs without a look."""
         for name in self.tasks:
             if name not in (*TARGETS, *NAMES):
                 raise ValueError(f"tasks: there is no {name!r}. There are {', '.join((*TARGETS, *NAMES))}.")
@@ -68,7 +68,7 @@ class Config(Options):
         if unknown := sorted(set(self.schedules) - set(SCHEDULES)):
             raise ValueError(f"schedules: there is no {', '.join(unknown)}. There are {', '.join(SCHEDULES)}.")
         if CONTROLLED not in self.schedules or len(self.schedules) < 2:
-            raise ValueError(f"schedules: must have {CONTROLLED!r} and one to hold it against, got {self.schedules}.")
+            raise ValueError(f"schedules: must have {CONTROLLED!r} and another to compare, got {self.schedules}.")
         if self.look > self.steps:
             raise ValueError(f"look: must be at most the number of steps, {self.steps}, got {self.look}.")
         runs = self.draws * max(len(self.ratios) * len(self.schedules), len(self.catapults))
@@ -88,32 +88,27 @@ def run(config: Config) -> xr.Dataset:
     r"""'It would be promising to develop an algorithm that is aware of the critical learning rate and adapts the
     learning rate to be larger than the critical one. Therefore, a greater number of catapults will occur during
     training and possibly it leads to a better generalization.' Two such algorithms, `secant.control`, measure
-    $\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H)$ of the batch at every step. One keeps the step at $\min(\eta,
-    0.9\,\eta_{\mathrm{crit}})$, for whatever $\eta$ it is given. The other exceeds $\eta_{\mathrm{crit}}$ so many times
-    on purpose and then settles below.
+    $\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H)$ of the batch at every step. The first keeps the step at $\min(\eta,
+    0.9\,\eta_{\mathrm{crit}})$, whatever $\eta$ is given. The second exceeds $\eta_{\mathrm{crit}}$ a given number of
+    times on purpose and then settles below.
 
-    They are held against a constant step, a warm-up over the first tenth and a cosine, each for the same step sizes,
-    with as many steps and the same batches, on $f^*(x) = x_1x_2$ and on images of ten classes, mean square loss. What
-    counts is the test loss, for images the error, at the look with the smallest validation loss. Does the first
-    controller spare the search for a step size? Is it as good as the best schedule once that has been searched for? Do
-    catapults on purpose generalise better? A step with a controller costs about four times as much as one without; that
-    is not counted here.
+    The study compares both with a constant step, a warm-up over the first tenth and a cosine. Each has the same step
+    sizes, the same number of steps and the same batches, on $f^*(x) = x_1x_2$ and on images of ten classes, with mean
+    square loss. The score is the test loss, for images the error, at the look with the smallest validation loss.
+
+    - Does the first controller spare the search for a step size?
+    - Is this controller as good as the best schedule with the best step size?
+    - Do catapults on purpose generalise better?
+
+    A step with a controller costs about four times as much as a step without. The comparison does not count this cost.
     """
     panels = [_panel(task, config) for task in config.tasks]
     return xr.concat(panels, "task", join="outer").assign_coords(task=list(config.tasks))
 
 
 def _panel(task: str, config: Config) -> xr.Dataset:
-    setting = controllers.Setting(
-        task,
-        config.width,
-        config.samples,
-        config.held_out,
-        config.dim,
-        min(config.batch, config.samples),
-        config.steps,
-        config.look,
-    )
+    sizes = config.width, config.samples, config.held_out, config.dim, min(config.batch, config.samples)
+    setting = controllers.Setting(task, *sizes, config.steps, config.look)
     net = controllers.network_for(setting)
     seeds = range(config.seed, config.seed + config.draws)
     draws = jax.tree.map(lambda *leaves: np.stack(leaves), *(controllers.draw(net, setting, seed) for seed in seeds))
@@ -139,7 +134,7 @@ def _panel(task: str, config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for task in config.tasks:
-        # An error of none among so many samples is counted as half of one: logarithms are compared.
+        # Logarithms are compared, so no error among so many samples counts as half an error.
         least = 0.0 if is_regression(task) else 0.5 / config.held_out
         one = data.sel(task=task)
         yield from _of_task(one.assign({name: one[name].clip(least) for name in ("score", "thrown_score")}), task)
@@ -149,47 +144,35 @@ def _of_task(data: xr.Dataset, task: str) -> Findings:
     names, unit = data.schedule.values.tolist(), _unit(task)
     others = [name for name in names if name != CONTROLLED]
     lost = (data.outcome == Outcome.DIVERGED).mean(("seed", "ratio"))
-    yield claim(
-        f"{task}-{CONTROLLED}-share-runs-diverge",
-        f"{task}, {CONTROLLED}: share of the runs that diverge, over all step sizes given",
-    ).zero(
-        lost.sel(schedule=CONTROLLED),
-        0,
-        "below the critical step the loss of the batch falls, whatever the step given",
-        note="; ".join(f"{name} {float(lost.sel(schedule=name)):.0%}" for name in others),
-    )
+    note = "; ".join(f"{name} {float(lost.sel(schedule=name)):.0%}" for name in others)
+    why = "below the critical step the loss of the batch falls, whatever the step given"
+    name = f"{task}, {CONTROLLED}: share of the runs that diverge, over all step sizes given"
+    yield claim(f"{task}-diverged", name).zero(lost.sel(schedule=CONTROLLED), 0, why, note=note)
     best = {name: controllers.tuned(data.sel(schedule=name)) for name in names}
     untuned = np.log(data.score).mean("ratio")
     for name in others:
         gain = (untuned.sel(schedule=name) - untuned.sel(schedule=CONTROLLED)).values
         p = float(stats.ttest_1samp(gain, 0.0, alternative="greater").pvalue)
-        yield claim(
-            f"{task}-smaller-test-{unit}-average-{name}",
-            f"{task}: a smaller test {unit}, on average over step sizes given, than {name}",
-        ).significant(p, "paired over seeds", f"{np.exp(-gain.mean()):.3f} of it")
+        sentence = f"{task}: a smaller test {unit}, on average over step sizes given, than {name}"
+        ratio = f"{np.exp(-gain.mean()):.3f} of it"
+        yield claim(f"{task}-untuned-{name}", sentence).significant(p, "paired over seeds", ratio)
     champion, most = min(others, key=lambda name: float(np.log(best[name]).mean())), int(data.catapults[-1])
     rivals = {CONTROLLED: best[CONTROLLED], f"{most} catapults": data.thrown_score.sel(catapults=most)}
     scores = ", ".join(f"{name} {float(found.mean()):.3g}" for name, found in (best | rivals).items())
-    for name, values in rivals.items():
+    sentence = f"ln of the test {unit} over that of the best schedule, its step size chosen by validation"
+    for key, (name, values) in zip(("controlled", "catapults"), rivals.items(), strict=True):
         apart = np.log(values / best[champion]).values
-        yield claim(
-            f"{task}-{name}-ln-test-{unit}-best",
-            f"{task}, {name}: ln of the test {unit} over that of the best schedule, its step size chosen by validation",
-        ).at_most(
-            0.0,
-            estimate(apart),
-            "as good as the best of them",
-            note=f"{np.exp(apart.mean()):.3g} times it; best is {champion}; {scores}",
+        note = f"{np.exp(apart.mean()):.3g} times it; best is {champion}; {scores}"
+        yield claim(f"{task}-tuned-{key}", f"{task}, {name}: {sentence}").at_most(
+            0.0, estimate(apart), "as good as the best of them", note=note
         )
     rho, p = falling_trend(np.log(data.thrown_score), "catapults")
     by_number = ", ".join(f"{float(value):.3g}" for value in data.thrown_score.mean("seed"))
     diverged = data.thrown_outcome == Outcome.DIVERGED
-    yield claim(
-        f"{task}-test-{unit}-falls-number", f"{task}: a test {unit} that falls with the number of catapults on purpose"
-    ).significant(
-        p,
-        "by permutation within seeds",
-        f"Spearman correlation {rho:.2f}; by number {by_number}; {int(diverged.sum())} of {diverged.size} runs diverge",
+    runs = f"{int(diverged.sum())} of {diverged.size} runs diverge"
+    name = f"{task}: a test {unit} that falls with the number of catapults on purpose"
+    yield claim(f"{task}-trend", name).significant(
+        p, "by permutation within seeds", f"Spearman correlation {rho:.2f}; by number {by_number}; {runs}"
     )
 
 
@@ -206,23 +189,20 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     rows = len(config.tasks)
     panels = sheet.panels(figure, (9.5, 3.4 * rows), 2, rows, squeeze=False, width_ratios=(1.6, 1))
     for (left, right), task in zip(panels, config.tasks, strict=True):
-        one = data.sel(task=task)
+        one, score = data.sel(task=task), f"test {_unit(task)}"
         for i, name in enumerate(data.schedule.values.tolist()):
             look = {"lw": 2.4, "zorder": 4} if name == CONTROLLED else {"lw": 1.4}
             spread(left, one.ratio, one.score.sel(schedule=name), ms=4, capsize=2, color=f"C{i}", label=name, **look)
         left.set_xscale("log")
-        left.set_xticks(one.ratio.values, [f"{ratio:g}" for ratio in one.ratio.values])
+        sheet.ticks(left, one.ratio.values)
         left.minorticks_off()
-        left.set(
-            xlabel="step size given, over the critical one at the start", ylabel=f"test {_unit(task)}", yscale="log"
-        )
-        left.set_title(task, loc="left")
+        sheet.label(left, task, "step size given, over the critical one at the start", score, yscale="log")
         left.yaxis.set_major_formatter("{x:g}")
         left.yaxis.set_minor_formatter("{x:g}")
         values, places = one.thrown_score, np.arange(one.sizes["catapults"])
         right.plot(places, values.transpose("catapults", "seed"), "o", ms=3, color="C4", alpha=0.35)
         spread(right, places, values, color="C4", capsize=3)
         right.set_xticks(places, [str(count) for count in values.catapults.values])
-        right.set(xlabel="catapults on purpose", ylabel=f"test {_unit(task)}", ylim=(0, 1.05 * values.max()))
+        sheet.label(right, x="catapults on purpose", y=score, ylim=(0, 1.05 * values.max()))
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
