@@ -9,7 +9,6 @@ from secant.dynamics import flow, simulate
 from secant.lab import Figure, Findings, Options, Tolerance, claim, option, options, sheet, study
 from secant.theory.edge import quartic, single_eigenvalue
 
-
 SEVERAL = {"shortest": 2, "longest": 20, "distinct": True}
 
 

@@ -158,10 +158,10 @@ def _bounds(data: xr.Dataset, config: Config) -> Findings:
         where="equation (102)",
     )
     z0, y0 = LARGE
-    right = r"y_{t_-} \ge \left(1 - 4(8+B)\tilde z_0^2\right)y_{t_--2} - 4(4+B)\epsilon\tilde z_0^2"
+    formula = r"y_{t_-} \ge \left(1 - 4(8+B)\tilde z_0^2\right)y_{t_--2} - 4(4+B)\epsilon\tilde z_0^2"
     yield claim("first-negative", r"first negative $y$, from a residual of 0.5").erratum(
         (r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2", -16 * SMALL * z0**2),
-        (right, (1 - 32 * z0**2) * y0 - 16 * SMALL * z0**2),
+        (formula, (1 - 32 * z0**2) * y0 - 16 * SMALL * z0**2),
         data.first_negative,
         0.0,
         "a bound, with B = 0: the lowest-order map",

@@ -9,10 +9,12 @@ from secant.studies.shared.edge import approach
 from secant.studies.shared.edge.approach import SOURCE_SAMPLES, EdgeConfig
 
 
-TITLE = "Two steps at the edge, and the second derivative behind them"
-
-
-@study("quadreg/fig-6", section="4", title=TITLE, precision="float32")
+@study(
+    "quadreg/fig-6",
+    section="4",
+    title="Two steps at the edge, and the second derivative behind them",
+    precision="float32",
+)
 def run(config: EdgeConfig) -> xr.Dataset:
     r"""On the run of figure 5: two steps change the residual along the top mode by $2yz_1$ with $y = \eta\lambda_1 -
     2$. The slice $Q_1 = v_1\cdot Q$ of the second derivative along the top eigenvector has much larger eigenvalues
@@ -68,6 +70,19 @@ def check(data: xr.Dataset, config: EdgeConfig) -> Findings:
         note=found,
         qualitative=True,
     )
+
+
+def nonlinear_ratios(data: xr.Dataset, config: EdgeConfig) -> dict[str, xr.DataArray]:
+    """The nonlinear contribution over the linear one, in every normalisation that the text may mean."""
+    lr, n = float(data.lr), config.samples
+    plain = data.bend / ((data.y + 2) / lr * data.z)
+    # A sum over samples in place of the mean multiplies z and J by sqrt(n): bend by n^(5/2), lambda z by n^(3/2).
+    return {
+        "consistent": lr / 2 * plain,
+        "as printed": lr**2 * plain,
+        "as printed, sums over samples": lr**2 * n * plain,
+        "printed bend of sums, eigenvalue of means": lr**2 * n**2 * plain,
+    }
 
 
 @run.figure

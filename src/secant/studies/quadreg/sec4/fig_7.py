@@ -55,6 +55,23 @@ def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
         )
 
 
+def measured(data: xr.Dataset) -> dict[str, float]:
+    """What the models show of the edge, if there is no obstacle."""
+    network, early, quadratic = (one_model(data, name) for name in (NETWORK, FROM_START, QUADRATIC))
+    crossing, near, again = first_above(network), int(data.begins.max()), first_above(quadratic)
+    first = {name: peaks(data, name).isel(step=0) for name in (NETWORK, QUADRATIC)}
+    gap = np.abs(early.y - network.y) / (network.y + 2)
+    start, peak = (float(gap.sel(step=slice(0, n)).max()) for n in (max(crossing // 20, 1), int(first[NETWORK].step)))
+    # A model that never crosses takes forever; one that is expanded at the crossing itself tells nothing.
+    ahead = (again - near if again >= 0 else np.inf) / (crossing - near) if crossing > near else np.nan
+    height = float(first[QUADRATIC].height / first[NETWORK].height)
+    found = {"early": start, "later": float(np.divide(peak, start)), "crossing": ahead, "height": height}
+    for name, one in first.items():
+        found[f"lowest, {name}"] = float(one_model(data, name).sel(step=slice(int(one.step), None)).y.min())
+        found |= {f"{parity}, {name}": float(value) for parity, value in expansions.settled(data, name).items()}
+    return found
+
+
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: TaylorConfig) -> None:
     from matplotlib.lines import Line2D
