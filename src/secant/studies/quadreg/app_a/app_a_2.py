@@ -41,7 +41,7 @@ def run(config: Config) -> xr.Dataset:
     r"""With a single eigenvalue the invariant fixes the curvature, $J^2 = \omega(2z + E)$, and gradient flow is
     $\dot z = -\omega z(2z + E)$, so
     $$z(t) = \frac{E/2}{\left(1 + \frac{E}{2z_0}\right)e^{\omega Et} - 1}.$$
-    This is the model to which the dynamical mean-field theory of a linear network on one sample is mapped, with
+    The dynamical mean-field theory of a linear network on one sample maps to this model, with
     $\Delta = \tilde z$, $H_y = J_0^2$, $y = -E/2$.
     """
     E, Q = np.array(config.offsets), jnp.array([[config.omega]])

@@ -100,23 +100,19 @@ def _errata(data: xr.Dataset, eps: float) -> Findings:
     slope = (2 - 3 * eps + 2 * eps**2) / (1 - eps)
     at = NEAR / 2
     apart = -eps / (1 - eps) * at - 1.5 * eps * at**2
+    wrong = (r"f_z = 2 + \sum_{j\ge1}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k", 2.0)
+    right = (r"f_z = 2 + \sum_{j\ge0}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k", 2 / (1 - 0.2))
+    note = r"the terms without $\epsilon$ are there: at $\epsilon = 0$ the series sums to $2/(1 - z)$"
+    why = r"the closed form at $\epsilon = 0$, at $z = 0.2$"
     yield claim("series-powers", r"powers of $\epsilon$ in the series of the nullclines").erratum(
-        (r"f_z = 2 + \sum_{j\ge1}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k", 2.0),
-        (r"f_z = 2 + \sum_{j\ge0}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k", 2 / (1 - 0.2)),
-        nullclines.nullcline(0.2, 0.0),
-        1e-6,
-        r"the closed form at $\epsilon = 0$, at $z = 0.2$",
-        note=r"the terms without $\epsilon$ are there: at $\epsilon = 0$ the series sums to $2/(1 - z)$",
-        where="equations (66) and (67)",
+        wrong, right, nullclines.nullcline(0.2, 0.0), 1e-6, why, note=note, where="equations (66) and (67)"
     )
+    wrong = (r"f_T = 2 - \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", -slope)
+    right = (r"f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", slope)
+    note = "a sign; the printed difference of the nullclines needs the plus as well"
+    why = "third-order term of the central difference, 2e-6"
     yield claim("slope", "slope of the curvature's nullcline at the edge").erratum(
-        (r"f_T = 2 - \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", -slope),
-        (r"f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", slope),
-        data.slope_T,
-        1e-5,
-        "third-order term of the central difference, 2e-6",
-        note="a sign; the printed difference of the nullclines needs the plus as well",
-        where="equation (69)",
+        wrong, right, data.slope_T, 1e-5, why, note=note, where="equation (69)"
     )
     yield claim("f-delta", r"the function called $f_\Delta$").erratum(
         (r"f_z - f_T = \epsilon f_\Delta", eps * apart),
@@ -127,14 +123,10 @@ def _errata(data: xr.Dataset, eps: float) -> Findings:
         note="the name first stands for the difference and then for the difference over epsilon",
         where="equation (70) against (73)",
     )
+    wrong, right = (r"\Delta\tilde z = 2\Delta T", 0.5), (r"\Delta T = 2\Delta\tilde z", 2.0)
+    note = r"the two changes are exchanged; $T - 2z$ is conserved"
     yield claim("one-step", r"one-step changes at $\epsilon = 0$").erratum(
-        (r"\Delta\tilde z = 2\Delta T", 0.5),
-        (r"\Delta T = 2\Delta\tilde z", 2.0),
-        data.ratio,
-        1e-12,
-        "an identity: rounding of float64",
-        note=r"the two changes are exchanged; $T - 2z$ is conserved",
-        where="after equation (72)",
+        wrong, right, data.ratio, 1e-12, "an identity: rounding of float64", note=note, where="after equation (72)"
     )
     yield claim("cubic-term", r"the term $y z^3$ in the two-step change of $y$").erratum(
         (r"\dots + y^2\tilde z^2g_1 + \epsilon\tilde z^3g_2", 0.0),

@@ -123,23 +123,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def _terms(data: xr.Dataset, config: Config) -> Findings:
     """Terms of the proof that are misprinted, measured."""
     e = config.middle
+    wrong, right = (r"\tilde z_t^3\,g_2", -4 * (1 - e)), (r"\epsilon\,\tilde z_t^3\,g_2", -4 * e * (1 - e))
+    note = "the factor epsilon of Lemma B.1 is lost; without it the term would not be small at y = 0"
+    why = "differences of the exact map at z = 0.01, their fifth order removed"
     yield claim("cubic-term", r"the term in $z^3$ of the two-step change of $y$").erratum(
-        (r"\tilde z_t^3\,g_2", -4 * (1 - e)),
-        (r"\epsilon\,\tilde z_t^3\,g_2", -4 * e * (1 - e)),
-        data.cubic,
-        0.02 * 4 * e,
-        "differences of the exact map at z = 0.01, their fifth order removed",
-        note="the factor epsilon of Lemma B.1 is lost; without it the term would not be small at y = 0",
-        where="equations (95) and (106)",
+        wrong, right, data.cubic, 0.02 * 4 * e, why, note=note, where="equations (95) and (106)"
     )
+    wrong, right = (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}", 8.0), (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}", 4.0)
+    note = "t counts single steps and the bound is applied once in two; sums over t run over even t"
+    why = r"terms of order $z^2$ = 4e-4 of the first, several times over"
     yield claim("decay", r"decay of $y$ in phase one, per step and per squared residual").erratum(
-        (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}", 8.0),
-        (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}", 4.0),
-        data.decay,
-        0.02,
-        r"terms of order $z^2$ = 4e-4 of the first, several times over",
-        note="t counts single steps and the bound is applied once in two; sums over t run over even t",
-        where="equation (100); also (101), (102), (122), (126)-(129)",
+        wrong, right, data.decay, 0.02, why, note=note, where="equation (100); also (101), (102), (122), (126)-(129)"
     )
 
 
@@ -147,27 +141,22 @@ def _bounds(data: xr.Dataset, config: Config) -> Findings:
     """Bounds of the proof that are misprinted."""
     B, e = config.B, config.middle
     z0, y0 = RISING
+    wrong = (r"\tilde z - \tilde z_0 \le \frac{(1+A)y_0}{2}\frac{y_0}{\tilde z_0}", y0**2 / (2 * z0))
+    right = (r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}", y0 / (2 * z0))
+    note = "y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)"
+    why = "a bound, with A = B = 0: the lowest-order map"
     yield claim("rise", "rise of the residual in phase one").erratum(
-        (r"\tilde z - \tilde z_0 \le \frac{(1+A)y_0}{2}\frac{y_0}{\tilde z_0}", y0**2 / (2 * z0)),
-        (r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}", y0 / (2 * z0)),
-        data.rise,
-        0.0,
-        "a bound, with A = B = 0: the lowest-order map",
-        note="y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)",
-        relation="at most",
-        where="equation (102)",
+        wrong, right, data.rise, 0.0, why, note=note, relation="at most", where="equation (102)"
     )
     z0, y0 = LARGE
     formula = r"y_{t_-} \ge \left(1 - 4(8+B)\tilde z_0^2\right)y_{t_--2} - 4(4+B)\epsilon\tilde z_0^2"
+    wrong = (r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2", -16 * SMALL * z0**2)
+    right = (formula, (1 - 32 * z0**2) * y0 - 16 * SMALL * z0**2)
+    note = r"dropping the first term needs $4(8+B) z_0^2 < 1$, a residual below 0.18"
+    why = "a bound, with B = 0: the lowest-order map"
+    where = "from equation (103) to (104)"
     yield claim("first-negative", r"first negative $y$, from a residual of 0.5").erratum(
-        (r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2", -16 * SMALL * z0**2),
-        (formula, (1 - 32 * z0**2) * y0 - 16 * SMALL * z0**2),
-        data.first_negative,
-        0.0,
-        "a bound, with B = 0: the lowest-order map",
-        note=r"dropping the first term needs $4(8+B) z_0^2 < 1$, a residual below 0.18",
-        relation="at least",
-        where="from equation (103) to (104)",
+        wrong, right, data.first_negative, 0.0, why, note=note, relation="at least", where=where
     )
     A, fixed, z, y = float(edge_limit.contraction(e)), float(edge_limit.fixed_point(e)), 0.1, -0.3 * e
     rest = z**2 * (2 * A * fixed + B * e)
@@ -183,15 +172,11 @@ def _bounds(data: xr.Dataset, config: Config) -> Findings:
         by="derivation",
     )
     threshold = scipy.optimize.brentq(lambda s: 3 * B / (8 - B) - 3 * B * s, 0.0, 1.0, xtol=1e-14)
+    wrong, right = (r"\tilde z_0^2 < 3/7", 3 / 7), (r"\tilde z_0^2 < 1/(8-B)", 1 / (8 - B))
+    note = r"$3B/(8-B) > 3B z_0^2$ needs $z_0^2 < 1/(8-B)$; 1/8 serves every B"
+    where = "summary of phase two, before equation (117)"
     yield claim("overlap", "largest squared residual for which the two regions of phase two overlap").erratum(
-        (r"\tilde z_0^2 < 3/7", 3 / 7),
-        (r"\tilde z_0^2 < 1/(8-B)", 1 / (8 - B)),
-        threshold,
-        1e-10,
-        "a root found numerically",
-        note=r"$3B/(8-B) > 3B z_0^2$ needs $z_0^2 < 1/(8-B)$; 1/8 serves every B",
-        where="summary of phase two, before equation (117)",
-        by="derivation",
+        wrong, right, threshold, 1e-10, "a root found numerically", note=note, where=where, by="derivation"
     )
 
 

@@ -79,33 +79,27 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("median-final-distance", rf"median final distance over $\epsilon/2$, {at}").equal(
         1.0, -small["median"] / (eps / 2), 2 * eps, r"the next term is $\tfrac{27}{16}\epsilon$ of the first"
     )
+    # Residuals of 1e-9 move T - 2z by 2 epsilon of them.
+    why = r"next term $\tfrac{153}{128}\epsilon$; residuals of 1e-9 over $\epsilon^2$"
     yield claim("second-order-map", f"second-order coefficient of the map, {at}").equal(
-        -edge_limit.LIMIT_COEFFICIENTS[1],
-        -(small["median"] + eps / 2) / eps**2,
-        1.5 * eps + 4e-9 / eps,  # residuals of 1e-9 move T - 2z by 2 epsilon of them
-        r"next term $\tfrac{153}{128}\epsilon$; residuals of 1e-9 over $\epsilon^2$",
+        -edge_limit.LIMIT_COEFFICIENTS[1], -(small["median"] + eps / 2) / eps**2, 1.5 * eps + 4e-9 / eps, why
     )
     memory = abs(float(edge_limit.memory(config.residual, config.distance, eps)))
+    why = r"next term of the fixed point, $\tfrac7{32}\epsilon$, and the memory of the start"
     yield claim("second-order-flow", f"second-order coefficient of the flow, {at}").equal(
-        3 / 8,
-        -(small.flow + eps / 2) / eps**2,
-        eps + 2 * memory / eps**2,
-        r"next term of the fixed point, $\tfrac7{32}\epsilon$, and the memory of the start",
+        3 / 8, -(small.flow + eps / 2) / eps**2, eps + 2 * memory / eps**2, why
     )
     low = data.where(data.eps <= SMALL * (1 + 1e-9), drop=True)
     few = f"fewer than two values of epsilon are at most {SMALL:g}"
     sentence = r"power of $\epsilon$ in the deviation from $\epsilon/2$"
+    why = r"the next term raises the local power by $1.42\epsilon$"
     yield claim("power", sentence, low.sizes["eps"] > 1, few).equal(
-        2.0,
-        lambda: rate(low.eps, -(low["median"] + low.eps / 2)),
-        1.5 * SMALL,
-        r"the next term raises the local power by $1.42\epsilon$",
+        2.0, lambda: rate(low.eps, -(low["median"] + low.eps / 2)), 1.5 * SMALL, why
     )
     formula = edge_limit.flow_limit(config.residual, config.distance, data.eps.values)
+    why = r"relative tolerance 1e-10 of the integrator, through $e^{4z^2/\epsilon}$"
     yield claim("closed-form", "limit of the flow against its closed form: largest difference").zero(
-        np.abs(data.flow - formula).max(),
-        1e-7,
-        r"relative tolerance 1e-10 of the integrator, through $e^{4z^2/\epsilon}$",
+        np.abs(data.flow - formula).max(), 1e-7, why
     )
     far = f"not every start reaches the edge if epsilon is above {SMALL:g}"
     sentence = r"share of starts that end in [1.9, 2], at the smallest $\epsilon$"

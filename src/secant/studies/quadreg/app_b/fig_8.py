@@ -78,7 +78,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _share(hits: Any, among: xr.DataArray) -> float:
-    """Of `among`, how many are `hits`; NaN if there are none."""
+    """The share of `among` that are `hits`; NaN if there are none."""
     return float((hits & among).sum() / among.sum()) if among.any() else float("nan")
 
 
@@ -104,10 +104,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for E in config.offsets:
         one = data.sel(E=E)
         sentence = f"share of starts away from the edge that end within {NEAR:g} of it, offset {E:g}"
+        why = "by chance this share of all curvatures from 0 to 4.5 would"
         yield claim(f"gathered-{E:g}", sentence).at_most(
-            2 * NEAR / 4.5,
-            _share(np.abs(one.final - 2) < NEAR, one.settled & away),
-            "by chance this share of all curvatures from 0 to 4.5 would",
+            2 * NEAR / 4.5, _share(np.abs(one.final - 2) < NEAR, one.settled & away), why
         )
     # The contrasting model ends at the edge from the levels T - 2z between 2 and 4, and below it at its level.
     levels = np.asarray(skeleton.conserved(data.z.values[:, None], data["T"].values))
@@ -129,10 +128,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     here, there = data.sel(E=opposite), data.sel(E=[-E for E in opposite]).isel(z=slice(None, None, -1))
     both = here.settled.values & there.settled.values
     sentence = "offsets of opposite sign mirror each other: largest difference of final curvatures"
+    why = "an exact symmetry, of every operation in floating point too"
     yield claim("mirror", sentence, opposite, "no two offsets are of opposite sign").zero(
-        np.abs(there.final.values[both] - here.final.values[both]).max(initial=0.0),
-        0,
-        "an exact symmetry, of every operation in floating point too",
+        np.abs(there.final.values[both] - here.final.values[both]).max(initial=0.0), 0, why
     )
 
 

@@ -76,11 +76,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     memory = np.asarray(edge_limit.flow_limit(z, y, eps)) - float(edge_limit.fixed_point(eps))
     ratio = (memory / leading).ravel()
     sentence = rf"memory of the start over its leading form at $\epsilon = {eps:g}$: farthest from one"
+    reason = r"relative correction $\tfrac32\epsilon$ of an exponent of up to 22; next term of Lambert's function"
     yield claim("memory-leading", sentence).equal(
-        1.0,
-        ratio[np.argmax(np.abs(ratio - 1))],
-        2 * eps * (20 + 2) + 2 * np.exp(-8),
-        r"relative correction $\tfrac32\epsilon$ of an exponent of up to 22; next term of Lambert's function",
+        1.0, ratio[np.argmax(np.abs(ratio - 1))], 2 * eps * (20 + 2) + 2 * np.exp(-8), reason
     )
     tiny = float(edge_limit.flow_limit(0.3, config.distance, 1e-8)) / float(edge_limit.fixed_point(1e-8))
     sentence = r"closed form at $\epsilon = 10^{-8}$ over its fixed point: nothing overflows"

@@ -72,33 +72,26 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     first, widest = data.isel(eps=0), data.isel(start=int(np.argmax(config.orbits)))
     eps, largest = float(first.eps), max(config.orbits)
-    yield claim("residual-end", "largest residual at the end").zero(
-        np.abs(data.last_z).max(), 1e-8, "the runs stop at 1e-9"
-    )
+    yield claim("residual-end", "largest final residual").zero(np.abs(data.last_z).max(), 1e-8, "the runs stop at 1e-9")
     remembered = abs(float(edge_limit.memory(largest, largest**2, eps)))
+    why = r"third-order term of the fixed point, $\tfrac7{32}\epsilon$, and twice the memory of the start"
     yield claim("second-order", rf"second-order coefficient of the limit, at $\epsilon = {eps:g}$").equal(
-        -3 / 8,
-        (widest.last_y + eps / 2) / eps**2,
-        eps + 2 * remembered / eps**2,
-        r"third-order term of the fixed point, $\tfrac7{32}\epsilon$, and twice the memory of the start",
+        -3 / 8, (widest.last_y + eps / 2) / eps**2, eps + 2 * remembered / eps**2, why
     )
     ratio = first.delta.values / flow_memory(data.exponent.values, eps)
     sentence = rf"largest ratio of the map's memory to the flow's in closed form, at $\epsilon = {eps:g}$"
+    why = r"twice $\tfrac12\epsilon x(x + 1)$, the second order of a step in the exponent $x$ of the memory"
     yield claim("memory-map-flow", sentence).equal(
-        1.0,
-        ratio[np.argmax(np.abs(ratio - 1))],
-        eps * config.reach * (config.reach + 1),
-        r"twice $\tfrac12\epsilon x(x + 1)$, the second order of a step in the exponent $x$ of the memory",
+        1.0, ratio[np.argmax(np.abs(ratio - 1))], eps * config.reach * (config.reach + 1), why
     )
     far = first.where(data.exponent > config.reach / 3, drop=True)
+    wrong = (r"\lim|\delta_t| \le e^{-16\tilde z_0^2/\epsilon}|\delta_{t_-}|", 16.0)
+    right = (r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|", 4.0)
+    note = r"$2z_0$, an upper bound on z, is taken for a lower one, and a decay per two steps for one per step"
+    why = r"curvature of the closed form's logarithm, exp(-exponent) on the fitted range, and $O(\epsilon)$"
+    where = "equations (127)-(130), condition of Theorem B.3"
     yield claim("forgets", r"how the limit forgets its start: $-\epsilon\ln|\delta|$ over $z_0^2$").erratum(
-        (r"\lim|\delta_t| \le e^{-16\tilde z_0^2/\epsilon}|\delta_{t_-}|", 16.0),
-        (r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|", 4.0),
-        -slope(far.exponent / 4, np.log(np.abs(far.delta))),
-        0.2,
-        r"curvature of the closed form's logarithm, exp(-exponent) on the fitted range, and $O(\epsilon)$",
-        note=r"$2z_0$, an upper bound on z, is taken for a lower one, and a decay per two steps for one per step",
-        where="equations (127)-(130), condition of Theorem B.3",
+        wrong, right, -slope(far.exponent / 4, np.log(np.abs(far.delta))), 0.2, why, note=note, where=where
     )
     yield claim("memory-condition", r"memory where $4z_0^2 = \epsilon\ln(1/\epsilon)$").erratum(
         (r"\lim|\delta_t| \le \epsilon^2", eps**2),
@@ -125,22 +118,17 @@ def _decay(z: np.ndarray, y: np.ndarray, eps: float) -> Findings:
     z, y = z[np.isfinite(z)], y[np.isfinite(z)]
     turn = int(np.argmax(y < 0))
     later = turn + int(1 / eps / 2)  # half a decay time; a step of the map is two of descent
+    wrong = (r"\tilde z_t \ge 2e^{-\epsilon t}\tilde z_0", 2 * np.exp(-eps * 2 * turn))
+    right = (r"\tilde z_t \ge e^{-\epsilon(t - t_-)/2}\tilde z_0", 1.0)
+    note = r"$2z_0$ bounds z from above, not from below; the decay is $\epsilon$ in two steps"
+    why = r"$1 - \epsilon$ against $e^{-\epsilon}$, over the turn"
     yield claim("bound-turn", "lower bound on the residual where y turns negative, over the start").erratum(
-        (r"\tilde z_t \ge 2e^{-\epsilon t}\tilde z_0", 2 * np.exp(-eps * 2 * turn)),
-        (r"\tilde z_t \ge e^{-\epsilon(t - t_-)/2}\tilde z_0", 1.0),
-        z[turn] / z[0],
-        eps,
-        r"$1 - \epsilon$ against $e^{-\epsilon}$, over the turn",
-        note=r"$2z_0$ bounds z from above, not from below; the decay is $\epsilon$ in two steps",
-        relation="at least",
-        where="equation (127), at t = t_-",
+        wrong, right, z[turn] / z[0], eps, why, note=note, relation="at least", where="equation (127), at t = t_-"
     )
     sentence = "residual half a decay time after the turn, over the corrected lower bound"
+    why = r"second order in $\epsilon$ of the decay, over half a decay time"
     yield claim("bound-later", sentence, later < len(z), "the orbit ends before").at_least(
-        1.0,
-        lambda: z[later] / z[0] / np.exp(-eps * (later - turn)),
-        r"second order in $\epsilon$ of the decay, over half a decay time",
-        slack=2 * eps,
+        1.0, lambda: z[later] / z[0] / np.exp(-eps * (later - turn)), why, slack=2 * eps
     )
     # The printed logarithm is that of a negative number; its real part is that of epsilon / y_0.
     exact = 2 * np.log(y[0] / eps) / (8 * z[0] ** 2)
@@ -148,15 +136,12 @@ def _decay(z: np.ndarray, y: np.ndarray, eps: float) -> Findings:
     if y[0] <= eps:
         yield steps.undecided(exact, "y is below epsilon from the start", "at most")
         return
+    wrong = (r"\log(-\epsilon/y_0)/8\tilde z_0^2", np.log(eps / y[0]) / (8 * z[0] ** 2))
+    right = (r"2\log(y_0/\epsilon)/8\tilde z_0^2", exact)
+    note = "the logarithm of a negative number, whose real part is negative too; a unit of this decay is two steps"
+    where = "phase 1 of the proof, after equation (121)"
     yield steps.erratum(
-        (r"\log(-\epsilon/y_0)/8\tilde z_0^2", np.log(eps / y[0]) / (8 * z[0] ** 2)),
-        (r"2\log(y_0/\epsilon)/8\tilde z_0^2", exact),
-        2 * np.argmax(y < eps),
-        2.0,
-        "one pair of steps",
-        note="the logarithm of a negative number, whose real part is negative too; a unit of this decay is two steps",
-        relation="at most",
-        where="phase 1 of the proof, after equation (121)",
+        wrong, right, 2 * np.argmax(y < eps), 2.0, "one pair of steps", note=note, relation="at most", where=where
     )
 
 

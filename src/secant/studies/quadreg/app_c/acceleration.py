@@ -46,7 +46,7 @@ def run(config: Config) -> xr.Dataset:
     $D$ and $P$, the largest eigenvalue of $JJ^\top$ at the start of gradient flow has $$\mathbb E[\ddot\lambda] =
     2s\,\sigma_z^2\,\bigl(DP\,\mathbb E[\lambda] + \mathbb E[\lambda^2]/\sigma_J^2\bigr),$$ so that $\mathbb
     E[\ddot\lambda]/\mathbb E[\lambda] \approx 2s\,DP\,\sigma_z^2\,\{1 + (D^{-1/2} + P^{-1/2})^2\}$ for large ones. For
-    a $Q$ of independent entries of unit variance, not symmetric, it is $2\sigma_z^2(DP + 1)\,\mathbb E[\lambda]$.
+    a $Q$ of independent entries of unit variance, not symmetric, the mean is $2\sigma_z^2(DP + 1)\,\mathbb E[\lambda]$.
 
     Given $J$ the mean holds the repulsion $\sum_k(\dots)/(\lambda - \lambda_k)$ by the other eigenvalues, which has no
     variance. Integration by parts in the density of the eigenvalues removes it: with $\sigma_J = 1$, $n = \min(D, P)$

@@ -19,7 +19,7 @@ class Config(Seeded):
     parameters: tuple[int, ...] = models.parameters((20, 40), (20, 60, 120))
     draws: int = options.draws(400, 400, 100, at_least=20, at_most=100_000)
     low: float = option(0.03, at_least=1e-3, at_most=1e3, help="smallest standard deviation of the residuals")
-    high: float = option(3.0, at_least=1e-3, at_most=1e3, help="largest")
+    high: float = option(3.0, at_least=1e-3, at_most=1e3, help="largest standard deviation of the residuals")
     points: int = option(7, at_least=2, at_most=100, help="standard deviations, equally spaced in the logarithm")
     sigma_J: float = models.jacobian_scale(1.0)
 
@@ -70,11 +70,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     slopes = np.diff(np.log(np.abs(data.acceleration)), axis=-1) / np.diff(np.log(data.sigma_z))
     enlarged = float(np.abs(data.one_sign / data.acceleration).max())
     sentence = r"slope against $\sigma_z$ of every draw, averaged over $z$ and $-z$: largest distance from two"
-    yield claim("slope", sentence).zero(
-        np.abs(slopes - 2).max(),
-        1e-12 * max(1.0, enlarged),
-        f"an identity: rounding, {enlarged:.0f} times larger where the odd part cancels",
-    )
+    why = f"an identity: rounding, {enlarged:.0f} times larger where the odd part cancels"
+    yield claim("slope", sentence).zero(np.abs(slopes - 2).max(), 1e-12 * max(1.0, enlarged), why)
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
         last, D, P = one.isel(sigma_z=-1), int(one.D), int(one.P)

@@ -92,22 +92,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     change, first = data.lazy.values.T
     largest = float(np.abs(first).max())
     sentence = f"slope of the change of curvature against its first order, residuals of {SMALL * scale[0]:g}"
+    why = "next order, with repulsion by one over a distance of eigenvalues; one percent for integrating tiny changes"
+    aside = f"the largest change is {largest:.1g} of the curvature"
     yield claim("first-order", sentence).equal(
-        1.0,
-        first @ change / (first @ first),
-        1e-2 + 20 * largest,
-        "next order, with repulsion by one over a distance of eigenvalues; one percent for integrating tiny changes",
-        note=f"the largest change is {largest:.1g} of the curvature",
+        1.0, first @ change / (first @ first), 1e-2 + 20 * largest, why, note=aside
     )
     ratio = end / scale
     mean, error = ratio[:, -1].mean(), standard_error(ratio[:, -1])
     sentence = f"final curvature over the scale of residuals, {scale[-1]:g} against {scale[-2]:g}"
+    why = r"the start has a share of order $\tilde\sigma_J^2/\tilde\sigma_z$ of the curvature"
+    aside = f"the ratio itself is {mean:.2f} with standard error {error:.2f}"
     yield claim("proportional", sentence).equal(
-        1.0,
-        estimate(ratio[:, -1] / ratio[:, -2]),
-        config.jacobian / scale[-2],
-        r"the start has a share of order $\tilde\sigma_J^2/\tilde\sigma_z$ of the curvature",
-        note=f"the ratio itself is {mean:.2f} with standard error {error:.2f}",
+        1.0, estimate(ratio[:, -1] / ratio[:, -2]), config.jacobian / scale[-2], why, note=aside
     )
     fell = int((data.loss.isel(time=-1) < FALLEN).sum())
     steps = np.diff(np.log10(data.fallen.values), axis=1)

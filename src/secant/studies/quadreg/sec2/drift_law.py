@@ -114,10 +114,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         0.0, data.drift.max(), "the same", slack=next_order
     )
     share, runs = float(data.done.mean()), data.done.size
+    reason = "an inequality; the rest lose their variance first and go on oscillating"
     yield claim("converged", "share of the long runs that converged: most of them").at_least(
-        0.5,
-        Estimate(share, np.sqrt(max(share * (1 - share), 1 / runs) / runs)),
-        "an inequality; the rest lose their variance first and go on oscillating",
+        0.5, Estimate(share, np.sqrt(max(share * (1 - share), 1 / runs) / runs)), reason
     )
     why, few = "the next term that does not average out, the relative variance", "fewer than two of these converge"
     for span in data.span.values:

@@ -65,7 +65,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     late = f"in {config.steps:,} steps this start does not settle near the edge"
     for i, (z, T) in enumerate(begun):
         one = data.isel(start=i)
-        # Of the two parities, the one whose residuals are positive after the jump.
+        # The parity whose residuals are positive after the jump.
         landed = one.isel(step=LANDED + int(one.residual[LANDED + 1] > 0))
         y = nullclines.edge_distance(landed.residual.values, landed.curvature.values, config.epsilon)
         limit, error = map(float, edge_limit.limit_from(float(landed.residual), float(y), config.epsilon))
@@ -100,15 +100,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     late = f"a run has not ended in {config.steps:,} steps, or none starts below T - 2z = 4"
     converging = claim("converge", "starts whose loss goes to zero", given, late)
     yield converging.count(below.sum(), (converged & below).sum())
+    wrong, right = (r"D = 2", 2), (r"D = 1,\ P = 2", 1)
+    note = "the landscape has two parameters and one residual"
     yield claim("outputs", "number of outputs in the caption").erratum(
-        (r"D = 2", 2),
-        (r"D = 1,\ P = 2", 1),
-        data.residuals,
-        0.0,
-        "a count",
-        note="the landscape has two parameters and one residual",
-        where="caption of figure 1",
-        by="derivation",
+        wrong, right, data.residuals, 0.0, "a count", note=note, where="caption of figure 1", by="derivation"
     )
 
 

@@ -55,7 +55,7 @@ def run(config: Config) -> xr.Dataset:
         stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-12),
     )
     ends, records = jax.tree.map(np.asarray, plane.state), plane.dataset.rename(step="map_step")
-    # Of each start the steps of that parity whose residuals are positive in the end.
+    # For each start, the steps of the parity whose residuals are positive in the end.
     last = records.stopped_at.astype(int)
     before = records.z.isel(map_step=np.maximum(last - 1, 0)).values
     parity = np.where((ends.z < 0) & (before > 0), last + 1, last) % 2
@@ -85,11 +85,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     forms = xr.concat([data.curvature * data.lr, by_map], "lr", join="inner").dropna("step")
     chaos = f"T - 2z = {level:.3g} starts in chaos, where rounding grows to the size of the orbit"
     sentence = "largest difference between the rescaled curvatures of different step sizes"
+    why = "an identity: rounding of float64 over the run"
     yield claim("step-sizes", sentence, level <= skeleton.CYCLE_FLIP, chaos).zero(
-        (forms.max("lr") - forms.min("lr")).max(),
-        1e-10,
-        "an identity: rounding of float64 over the run",
-        note="the map of two numbers counts as one more",
+        (forms.max("lr") - forms.min("lr")).max(), 1e-10, why, note="the map of two numbers counts as one more"
     )
     # Residual, curvature and distance to the nullcline of every start after its first pairs; NaN if it has ended.
     after = data[["z_even", "T_even", "y"]].reindex(even=[2 * PAIRS]).isel(even=0)
@@ -127,12 +125,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     ratios = (small / float(edge_limit.fixed_point(eps)))[errors < 0.01 * np.abs(limits)].dropna("start")
     none = "no start is forgotten: 4 z^2 is not large against epsilon after the jump"
     sentence = "median distance to the nullcline while the residual decays, over the fixed point of lowest order"
+    note = f"the farthest from one of {ratios.size} starts whose end is known to a per cent"
+    why = r"next orders of the slow manifold, $\tfrac34 z^2$ and $0.94\epsilon$"
     yield claim("fixed-point", sentence, ratios.size, none).equal(
-        1.0,
-        lambda: ratios[np.abs(ratios - 1).argmax("start")],
-        0.1**2 + 2 * eps,
-        r"next orders of the slow manifold, $\tfrac34 z^2$ and $0.94\epsilon$",
-        note=f"the farthest from one of {ratios.size} starts whose end is known to a per cent",
+        1.0, lambda: ratios[np.abs(ratios - 1).argmax("start")], 0.1**2 + 2 * eps, why, note=note
     )
 
 

@@ -140,9 +140,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield from _attractor(data, config)
     why = "a set of starts of measure zero, or a long stay"
     for edge, expected, escaped in zip(data.edge.values, (0.0, 1.0), data.escaped, strict=True):
-        yield claim(f"escape-{edge:g}", f"share of starts that escape at $C = {edge:g}$").equal(
-            expected, escaped, 0.02, why
-        )
+        yield claim(f"escape-{edge:g}", f"share that escapes at $C = {edge:g}$").equal(expected, escaped, 0.02, why)
     first = float(np.abs(data.first_order).max())
     why = rf"second order in $\epsilon$: the square of the first, which is up to ${first:.2g} \epsilon$"
     for eps in config.epsilons:
@@ -173,11 +171,9 @@ def _attractor(data: xr.Dataset, config: Config) -> Findings:
     wobble = np.abs(T.values[:, 2:] - T.values[:, :-2]).max(axis=1)
     doubled = levels[(levels > CYCLE[1]) & (wobble > 1e-3)]
     none = "no level of the diagram has a period of four"
+    reason = "spacing of the levels, and slowing over the transient: the multiplier falls by 4.5 a unit"
     yield claim("doubling", "level at which the period doubles", doubled.size, none).equal(
-        skeleton.CYCLE_FLIP,
-        lambda: doubled.min(),
-        2 * (levels[1] - levels[0]) + 14 / (4 * config.transient),
-        "spacing of the levels, and slowing over the transient: the multiplier falls by 4.5 a unit",
+        skeleton.CYCLE_FLIP, lambda: doubled.min(), 2 * (levels[1] - levels[0]) + 14 / (4 * config.transient), reason
     )
     crisis = scipy.optimize.brentq(skeleton.image_of_the_top, 3.0, 3.5, xtol=1e-12)
     yield claim("crisis", "level at which the top of the map is mapped to zero").equal(

@@ -55,7 +55,8 @@ def run(config: Config) -> xr.Dataset:
     and an interval of step sizes for which
     $$2/\eta - \delta_\lambda \le \lim_{t\to\infty}\lambda_{\max} \le 2/\eta,\qquad \delta_\lambda = O(\epsilon).$$
     The theorem leaves the interval open. It is $2 < \eta(\lambda_0 - 2z_0) < 4$ up to $O(\epsilon)$: below it
-    gradient descent converges at $\eta\lambda_\infty = \eta(\lambda_0 - 2z_0) + O(\epsilon)$, above it it diverges.
+    gradient descent converges at $\eta\lambda_\infty = \eta(\lambda_0 - 2z_0) + O(\epsilon)$. Above the interval it
+    diverges.
     """
     eps = config.epsilon
     Q = jnp.asarray(np.diag([1.0, -eps]))
@@ -122,21 +123,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     ratio = (2 - inside.final.values[forgotten]) / -float(edge_limit.limit_series(eps))
     none = "no step size inside the window forgets the start, or no run has converged"
     sentence = "final distance below the edge inside the window, over its series: farthest from one"
+    reason = "ten times the memory of the start that is allowed, and the next term"
+    aside = f"{forgotten.sum()} of {len(forgotten)} step sizes"
     yield claim("distance", sentence, forgotten, none).equal(
-        1.0,
-        lambda: ratio[np.argmax(np.abs(ratio - 1))],
-        1e-2 + 20 * eps**4,
-        "ten times the memory of the start that is allowed, and the next term",
-        note=f"{forgotten.sum()} of {len(forgotten)} step sizes",
+        1.0, lambda: ratio[np.argmax(np.abs(ratio - 1))], 1e-2 + 20 * eps**4, reason, note=aside
     )
     ended, sentence = (inside.outcome != Outcome.UNFINISHED).all(), r"largest final $\eta\lambda$ inside the window"
     yield claim("inside", sentence, ended, f"a run {late}").at_most(2.0, inside.final.max(skipna=False))
     several, sentence = len(config.epsilons) > 1, r"power of $\epsilon$ in the distance to the edge"
+    reason = r"the second term $\tfrac{27}{32}\epsilon^2$ raises the local power by $1.7\epsilon$"
     yield claim("power", sentence, several, "one epsilon has no power").equal(
-        1.0,
-        lambda: rate(data.eps, data.rate),
-        2 * max(config.epsilons),
-        r"the second term $\tfrac{27}{32}\epsilon^2$ raises the local power by $1.7\epsilon$",
+        1.0, lambda: rate(data.eps, data.rate), 2 * max(config.epsilons), reason
     )
     below = data.sel(level=list(config.below))
     level_below = jit(lambda level, z: skeleton.level_below(level, z, eps), quick=True)
@@ -154,8 +151,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     none = "during the first steps T - 2z falls below 4.1 at every one of them"
     lost = ((above.outcome == Outcome.DIVERGED) & still).sum()
     yield claim("above", "step sizes above the window that diverge", still, none).count(still.sum() or still.size, lost)
-    # The open set: of all starts, those whose level lies well inside the window. Where the residual is zero nothing
-    # moves, so the line is left out; the level must outlast a fall by 10 epsilon.
+    # The open set: starts whose level lies well inside the window. Where the residual is zero nothing moves, so that
+    # line is left out; the level must outlast a fall by 10 epsilon.
     level = data["T"] - 2 * data.z
     window = (level > 2.1 + 10 * eps) & (level < 3.7) & data.allowed & (np.abs(data.z) < 0.8) & (data.z != 0)
     edge = np.abs(data.basin - 2) < 0.1

@@ -141,13 +141,12 @@ def _errata(tall: xr.Dataset, config: Config) -> Findings:
         where="equations (27), (149) and (159), which also drops the step size",
     )
     sentence = rf"$r_{{NL}}$ of the rescaled start over $\eta\tilde\sigma_z$, (D, P) = ({D}, {P})"
+    wrong = (r"r_{NL} = \tilde\sigma_z", 1.0)
+    right = (r"r_{NL} = \frac{1}{2}\eta\tilde\sigma_z/\sqrt{1 + D/P}", 0.5 / np.sqrt(1 + D / P))
+    note = "the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)"
+    where = "after equation (29)"
     yield claim("ratio-rescaled", sentence).erratum(
-        (r"r_{NL} = \tilde\sigma_z", 1.0),
-        (r"r_{NL} = \frac{1}{2}\eta\tilde\sigma_z/\sqrt{1 + D/P}", 0.5 / np.sqrt(1 + D / P)),
-        measured(tall, "ratio", tall.draws, config.lr * config.sigma_z * D),
-        slack,
-        note="the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)",
-        where="after equation (29)",
+        wrong, right, measured(tall, "ratio", tall.draws, config.lr * config.sigma_z * D), slack, note=note, where=where
     )
     sentence = rf"mean of $\mathrm{{tr}}(JJ^\top)^2$ over $\sigma_J^4 D P^2$, (D, P) = ({D}, {P})"
     yield claim("trace", sentence).erratum(

@@ -98,11 +98,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     falls = loss.sel(residual=(size <= 0.2) & (start.max("draw") < 1)).values
     none = "no residuals are that small, or the curvature begins above 1"
     sentence = "begun below 1: largest factor of the loss in a step, residuals of at most 0.2"
+    why = "an inequality: the loss is monotone, up to rounding"
     yield claim("begun-below-1", sentence, falls.size, none).at_most(
-        1.0,
-        lambda: (falls[..., 1:] / falls[..., :-1]).max(),
-        "an inequality: the loss is monotone, up to rounding",
-        slack=1e-12,
+        1.0, lambda: (falls[..., 1:] / falls[..., :-1]).max(), why, slack=1e-12
     )
     sentence = "share of models that diverge, residuals of 1.2 and more"
     yield claim("diverge", sentence, size[-1] >= 1.2, "no residuals are that large").at_least(

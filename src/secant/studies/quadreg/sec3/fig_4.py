@@ -67,7 +67,7 @@ def run(config: Config) -> xr.Dataset:
     for (D, P), count in zip(pairs, config.draws, strict=True):
         seeds = range(config.seed * count, (config.seed + 1) * count)
         planes.append(xr.concat([one(D, P, seed) for seed in seeds], "draw").assign_coords(draw=range(count)))
-    # Sizes with fewer draws than others are filled up with what is not a number.
+    # Sizes with fewer draws than others are filled up with NaN.
     whole = xr.concat([plane.astype(float) for plane in planes], "size", join="outer")
     return whole.assign_coords(size=[f"{D} x {P}" for D, P in pairs])
 

@@ -32,7 +32,7 @@ class Config(Seeded):
     residuals: tuple[float, ...] = models.residuals(
         (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6), at_most=10, shortest=2, ascending=True
     )
-    descents: int = option(3, at_least=1, help="ratios for gradient descent: so many of the smallest")
+    descents: int = option(3, at_least=1, help="number of the smallest ratios that gradient descent takes")
     draws: int = options.draws(12, 16, 100, at_least=3, at_most=10_000)
     until: float = option(60.0, at_least=1, at_most=1e4, help="last time of the flow, over the sum of the two scales")
     steps: int = options.steps(2_000, 2_500, 20_000, at_least=100, at_most=10_000_000)
@@ -122,12 +122,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
         sentence = f"$F$ over its value for a kernel that does not move, ratio {last:g}, (D, P) = {size}"
+        aside = f"that value is r times {float(one.initial.mean()):.2f}, at infinite size {float(one.limit):.2f}"
+        reason = "the kernel's mean motion is of second order in 1/r"
         yield claim(f"unmoved-{size}", sentence).equal(
-            1.0,
-            estimate(one.F.isel(ratio=-1) / one.initial / last),
-            4 / last**2,
-            "the kernel's mean motion is of second order in 1/r",
-            note=f"that value is r times {float(one.initial.mean()):.2f}, at infinite size {float(one.limit):.2f}",
+            1.0, estimate(one.F.isel(ratio=-1) / one.initial / last), 4 / last**2, reason, note=aside
         )
         growth = (one.F / (one.initial * one.ratio)).sel(ratio=one.ratio <= 2).values
         worst = draws.weakest(growth, 1.0) if growth.size else 0
@@ -166,11 +164,9 @@ def _descent_findings(data: xr.Dataset, config: Config) -> Findings:
     below = np.abs(gap).where(low & ended)
     none = "no flow ends below 1.8 whose descent ends"
     sentence = r"runs that should end below 1.8: largest relative distance from the flow, over $\eta\lambda$"
+    reason = r"to first order descent is the flow of $L + \eta |\nabla L|^2 / 4$: a correction of $\eta\lambda / 4$"
     yield claim("below-distance", sentence, low & ended, none).at_most(
-        0.25,
-        lambda: (below / predicted).max(),
-        r"to first order descent is the flow of $L + \eta |\nabla L|^2 / 4$: a correction of $\eta\lambda / 4$",
-        note=f"mean relative distance {float(below.mean()):.3f}",
+        0.25, lambda: (below / predicted).max(), reason, note=f"mean relative distance {float(below.mean()):.3f}"
     )
     finite = np.isfinite(data.descent).where(low)
     sentence = "share of the runs that should end below 1.8 and do not diverge"

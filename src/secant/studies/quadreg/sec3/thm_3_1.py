@@ -132,13 +132,10 @@ def _over_the_limit(one: xr.Dataset, config: Config) -> Findings:
     ):
         found = measured(one, name, config.jacobians)
         tail = draws.heavy_tail(found)
+        note = f"the limit of large sizes is {limit}; averaged over z and Q in closed form, over Jacobians by draws"
+        reason = rf"predicted with its next order, up to $\min(D, P)^{{-4/3}}$; {tail.why}"
         yield claim(f"{name}-{D}-{P}", f"{sentence}, {size}").equal(
-            next_order * (top / edge),
-            found,
-            tail.absolute,
-            rf"predicted with its next order, up to $\min(D, P)^{{-4/3}}$; {tail.why}",
-            relative=rest,
-            note=f"the limit of large sizes is {limit}; averaged over z and Q in closed form, over Jacobians by draws",
+            next_order * (top / edge), found, tail.absolute, reason, relative=rest, note=note
         )
     why = r"the next order is $\min(D, P)^{-4/3}$ of it"
     yield claim(f"tracy-widom-{D}-{P}", f"mean largest eigenvalue over the Tracy-Widom mean, {size}").equal(

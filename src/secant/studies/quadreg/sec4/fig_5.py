@@ -41,9 +41,7 @@ def check(data: xr.Dataset, config: EdgeConfig) -> Findings:
     turns = np.nan if why else _share(z[1:] * z[:-1] < 0, large[1:] & large[:-1])
     note = why or f"over {len(z):,} of {data.sizes['step']:,} steps, in which the mode is alone at the edge"
     sentence = "share of steps in which the residual along the mode changes sign, while above a thousandth of its peak"
-    yield claim("changes-sign", sentence).equal(
-        1.0, turns, 0.02, "a turn of the oscillation may cost a step", note=note
-    )
+    yield claim("changes-sign", sentence).equal(1.0, turns, 0.02, "a turn of the swing may cost a step", note=note)
     grows = np.abs(z[2:]) > np.abs(z[:-2])
     # Where the eigenvalue itself crosses in between, neither is right.
     clear = large[:-2] & (y[:-2] * y[2:] > 0) & (np.abs(y[:-2]) > 1e-3)

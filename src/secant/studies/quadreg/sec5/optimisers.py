@@ -66,9 +66,9 @@ def run(config: Config) -> xr.Dataset:
     for every eigenvector of $P^{-1/2}HP^{-1/2}$, and it is stable while the eigenvalue is below $$\frac2\eta \text{
     (gradient descent, RMSprop)}, \quad \frac{2 + 2\beta}\eta \text{ (momentum)}, \quad \frac{2 + 2\beta}{(1 +
     2\beta)\,\eta} \text{ (Nesterov)}, \quad \frac{2 + 2\beta_1}{(1 - \beta_1)\,\eta} \text{ (Adam)}.$$ Training a
-    network on all its data raises the largest eigenvalue to this threshold, whichever it is, and keeps it there.
-    Momentum on a random quadratic regression model takes the curvature past the edge of gradient descent, and where it
-    converges it ends below its own.
+    network on all its data raises the largest eigenvalue to the optimiser's threshold and keeps it there. Momentum on
+    a random quadratic regression model takes the curvature past the edge of gradient descent. Where momentum
+    converges, the curvature ends below momentum's own threshold.
     """
     return xr.merge([_networks(config), _models(config)], combine_attrs="override")
 

@@ -37,7 +37,7 @@ class Config(Seeded):
     draws: int = options.draws(4, 16, 24, at_least=3, at_most=1_000)
     steps: int = options.steps(3_000, 10_000, at_least=100, at_most=10_000_000)
     finer: int = scaled(
-        smoke=3, laptop=8, at_least=2, at_most=100, help="factor by which the steps of gradient flow are smaller"
+        smoke=3, laptop=8, at_least=2, at_most=100, help="step of descent over the step of gradient flow"
     )
 
     def check(self) -> None:
