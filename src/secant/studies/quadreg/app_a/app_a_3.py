@@ -1,6 +1,7 @@
 """Appendix A.3: constant second derivative and constant third kernel are different truncations."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -51,25 +52,20 @@ def run(config: Config) -> xr.Dataset:
     fastest = np.linalg.eigvalsh(K)[:, -1] + norm(velocity) / norm(K)
     short = SHORT / fastest.max()
     times = np.union1d(short, np.linspace(0.0, config.until, 121))
+    settings: dict[str, Any] = {"until": config.until, "samples": times, "rtol": 1e-10, "atol": 1e-12}
     regression = flow(
         lambda state, draw: qr.flow_field(draw[0])(state),
         lambda draw: draw[1],
         over={"draw": (Q, start)},
         probes={"z": lambda s: s.z, "J": lambda s: s.J},
-        until=config.until,
-        samples=times,
-        rtol=1e-10,
-        atol=1e-12,
+        **settings,
     ).dataset
     truncated = flow(
         lambda state, draw: hierarchy.hierarchy_flow(draw[0])(state),
         lambda draw: draw[1],
         over={"draw": (K3, hierarchy.Hierarchy(start.z, jnp.asarray(K)))},
         probes={"z": lambda s: s.z, "K": lambda s: s.K},
-        until=config.until,
-        samples=times,
-        rtol=1e-10,
-        atol=1e-12,
+        **settings,
         max_steps=3_000,  # it may blow up in finite time, which is a result, not something to chase
     ).dataset
     # The frozen kernel, the hierarchy one order lower: z(t) = exp(-K t) z(0).

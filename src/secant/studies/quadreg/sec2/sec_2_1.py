@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Map, Probe, flow, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, options, sheet, study
+from secant.lab import Erratum, Figure, Findings, Seeded, Tolerance, claim, option, options, sheet, study
 from secant.theory.edge import quartic
 
 Forms: TypeAlias = tuple[jax.Array, quartic.Modes, quartic.Moments]
@@ -134,12 +134,27 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("keeps-sign", "smallest residual along the flow: it keeps its sign").at_least(
         0.0, data.flow_z.min(), "absolute tolerance of the integrator", slack=1e-10
     )
-    for (key, name, printed, corrected, why, where), (measured, right, wrong) in zip(
-        MISPRINTS, data.laws.values, strict=True
-    ):
-        yield claim(key, name).erratum(
-            (printed, wrong), (corrected, right), measured, exact, note=why, where=where, by="derivation"
+    laws = dict(zip(("flow", "jacobian", "mode", "parabola"), data.laws.values, strict=True))
+
+    def law(key: str, name: str, printed: str, corrected: str, note: str, where: str) -> Erratum:
+        found, right, wrong = laws[key]
+        return claim(key, name).erratum(
+            (printed, wrong), (corrected, right), found, exact, note=note, where=where, by="derivation"
         )
+
+    note = "the minus of the gradient is missing: with the printed sign the loss would grow"
+    wrong, right = r"\dot\theta = \eta z\,Q\theta", r"\dot\theta = -\eta z\,Q\theta"
+    yield law("flow", "sign of the gradient flow", wrong, right, note, "equation (2)")
+    note = "the factor two belongs to the square of the Jacobian"
+    wrong, right = r"\dot J = -2\eta z\,QJ", r"\dot J = -\eta z\,QJ"
+    yield law("jacobian", "velocity of the Jacobian", wrong, right, note, "equation (3)")
+    note, power = "the left-hand side lost its square", r"dt = -2\tilde z\omega_i\tilde J(\omega_i)^2"
+    wrong, right = rf"d\tilde J(\omega_i)/{power}", rf"d\tilde J(\omega_i)^2/{power}"
+    yield law("mode", "velocity of a mode", wrong, right, note, "equation (4)")
+    note = "the printed right-hand side is the new coordinate, not its change (curvature 1.8)"
+    change = r"\theta_{t+2} - \theta_t = "
+    wrong, right = change + r"(1-\lambda)^2\theta_t", change + r"\left((1-\lambda)^2 - 1\right)\theta_t"
+    yield law("parabola", "two steps on a parabola", wrong, right, note, "equation (14)")
     yield claim("offset", "the offset in rescaled variables").erratum(
         (r"E = T(-1) - 2\tilde z", config.offset),
         (r"\eta E = T(-1) - 2\tilde z", config.lr * config.offset),
@@ -149,43 +164,6 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         note="rescaling the residual rescales the offset with it; the same letter stands for both",
         where="after equation (9), and E in equations (10)-(13)",
     )
-
-
-MISPRINTS = (
-    (
-        "flow",
-        "sign of the gradient flow",
-        r"\dot\theta = \eta z\,Q\theta",
-        r"\dot\theta = -\eta z\,Q\theta",
-        "the minus of the gradient is missing: with the printed sign the loss would grow",
-        "equation (2)",
-    ),
-    (
-        "jacobian",
-        "velocity of the Jacobian",
-        r"\dot J = -2\eta z\,QJ",
-        r"\dot J = -\eta z\,QJ",
-        "the factor two belongs to the square of the Jacobian",
-        "equation (3)",
-    ),
-    (
-        "mode",
-        "velocity of a mode",
-        r"d\tilde J(\omega_i)/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
-        r"d\tilde J(\omega_i)^2/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
-        "the left-hand side lost its square",
-        "equation (4)",
-    ),
-    (
-        "parabola",
-        "two steps on a parabola",
-        r"\theta_{t+2} - \theta_t = (1-\lambda)^2\theta_t",
-        r"\theta_{t+2} - \theta_t = \left((1-\lambda)^2 - 1\right)\theta_t",
-        "the printed right-hand side is the new coordinate, not its change (curvature 1.8)",
-        "equation (14)",
-    ),
-)
-"""Key, name, printed and corrected formula, reason and place of each misprint, in the order of `laws`."""
 
 
 @run.figure
