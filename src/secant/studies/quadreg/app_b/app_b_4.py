@@ -143,7 +143,7 @@ def _bounds(data: xr.Dataset, config: Config) -> Findings:
     z0, y0 = RISING
     wrong = (r"\tilde z - \tilde z_0 \le \frac{(1+A)y_0}{2}\frac{y_0}{\tilde z_0}", y0**2 / (2 * z0))
     right = (r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}", y0 / (2 * z0))
-    note = "y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)"
+    note = r"$y_0$ is printed twice, and the sum of the bound on $y$ carries $8/(8-B)$"
     why = "a bound, with A = B = 0: the lowest-order map"
     yield claim("rise", "rise of the residual in phase one").erratum(
         wrong, right, data.rise, 0.0, why, note=note, relation="at most", where="equation (102)"
