@@ -10,19 +10,19 @@ Verdicts = dict[tuple[str, str], str]
 
 QUADREG_3: Verdicts = {
     # Four draws, and two values of D/P: without one of them there is no exponent.
-    ("quadreg/settling", "how-much-log"): "inconclusive",
-    ("quadreg/settling", "error-law-held-out-cells-sampling"): "inconclusive",
-    ("quadreg/settling", "error-law-held-out-cells-power"): "inconclusive",
-    ("quadreg/settling", "error-law-both"): "inconclusive",
-    ("quadreg/settling", "size-left-out"): "inconclusive",
+    ("quadreg/settling", "slope"): "inconclusive",
+    ("quadreg/settling", "error-sampling"): "inconclusive",
+    ("quadreg/settling", "error-power"): "inconclusive",
+    ("quadreg/settling", "error-both"): "inconclusive",
+    ("quadreg/settling", "left-out"): "inconclusive",
     # Claims about the source's own network of 5,000 samples.
-    ("quadreg/fig-5", "second-eigenvalue-largest"): "inconclusive",
-    ("quadreg/fig-6", "peak-eta-2"): "inconclusive",
+    ("quadreg/fig-5", "second-eigenvalue"): "inconclusive",
+    ("quadreg/fig-6", "nonlinear-peak"): "inconclusive",
     # 300 steps show one peak of the residual.
-    ("quadreg/fig-14", "mean-steps-peak"): "inconclusive",
-    ("quadreg/fig-14", "error-cubic-model-these"): "inconclusive",
-    ("quadreg/fig-14", "error-cubic-model-second"): "inconclusive",
-    ("quadreg/fig-14", "second-peak-first"): "inconclusive",
+    ("quadreg/fig-14", "period"): "inconclusive",
+    ("quadreg/fig-14", "period-cubic"): "inconclusive",
+    ("quadreg/fig-14", "damping-cubic"): "inconclusive",
+    ("quadreg/fig-14", "damping"): "inconclusive",
 }
 
 # The thesis, chapter 2 and appendix A: transition to linearity

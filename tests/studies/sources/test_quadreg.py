@@ -59,7 +59,7 @@ def test_golden_offset_limits(outcome):
 
 
 def test_golden_memory_of_the_printed_exponent(measured):
-    assert measured("quadreg/thm-B.3", "how-limit-forgets") == pytest.approx(4, abs=0.1)
+    assert measured("quadreg/thm-B.3", "forgets") == pytest.approx(4, abs=0.1)
 
 
 def test_unequal_lists_of_starts_are_refused():
@@ -79,7 +79,7 @@ def test_a_start_that_is_remembered_ends_where_the_closed_form_says():
     config = study.config("smoke", epsilon=0.01, lrs=(0.5, 2.0))
     found = study.judge(study(config), config)
     assert {finding.verdict for finding in found} == {"holds"}
-    ends = [finding.measured for finding in found if finding.name.startswith("final distance")]
+    ends = [finding.measured for finding in found if finding.key.startswith("distance")]
     np.testing.assert_allclose(ends, [0.011330, 0.005043, 0.005086, 0.007465], atol=1e-6)
 
 

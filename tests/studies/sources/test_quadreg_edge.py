@@ -158,7 +158,6 @@ def test_cells_below_the_edge_or_with_too_few_ends_are_left_out(plane):
 
 
 def test_the_cubic_expansion_is_nearer_to_the_network_than_the_quadratic(measured):
-    peak = "height-first-peak-residual-along-mode-"
-    quadratic = measured("quadreg/fig-14", peak + "quadratic")
-    cubic = measured("quadreg/fig-14", peak + "cubic")
+    quadratic = measured("quadreg/fig-14", "height-quadratic")
+    cubic = measured("quadreg/fig-14", "height-cubic")
     assert abs(cubic - 1) < abs(quadratic - 1)

@@ -19,13 +19,8 @@ class Config(Seeded):
     width: int = options.width(5, at_most=32)
     inputs: int = option(7, at_least=1, at_most=32, help="input features")
     target: float = option(0.7, at_least=-10, at_most=10, help="target of the one sample")
-    relative_lrs: tuple[float, ...] = option(
-        (0.5, 1.5, 2.2, 2.8),
-        at_least=0.01,
-        at_most=5,
-        longest=100,
-        distinct=True,
-        help="step sizes times the starting curvature",
+    eta_lambdas: tuple[float, ...] = options.eta_lambdas(
+        (0.5, 1.5, 2.2, 2.8), above=None, at_least=0.01, at_most=5, longest=100, distinct=True
     )
     steps: int = options.steps(60, 60, at_most=100_000)
 
@@ -51,7 +46,7 @@ def run(config: Config) -> xr.Dataset:
     parts = jax.jit(lambda t: (jax.hessian(output)(t), gradient(t), output(t)))(theta)
     Q, J, start = map(np.asarray, parts)
     curvature, z0 = J @ J, float(start) - config.target
-    lrs = np.array(config.relative_lrs) / curvature
+    lrs = np.array(config.eta_lambdas) / curvature
     # A step size that is too large ends the runs, each when it is no longer finite.
     network = simulate(
         lambda lr: gradient_descent(loss, lr),
@@ -87,30 +82,29 @@ def run(config: Config) -> xr.Dataset:
         output=start,
         norm=omega,
         unit=("ratio", lrs * omega, {"long_name": "of rescaled residuals"}),
-    ).assign_coords(form=["network", "two numbers"], ratio=list(config.relative_lrs))
+    ).assign_coords(form=["network", "two numbers"], ratio=list(config.eta_lambdas))
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = Tolerance(1e-12, why="an identity: rounding of float64")
     M, N = config.width, config.inputs
-    for value, expected, which in ((0, M * (N - 1), "zero eigenvalues"), (data.norm, M, "eigenvalues +|x|")):
-        yield claim(f"number-{which}", f"number of {which}").count(
-            expected, (np.abs(data.eigenvalues - value) < 1e-9).sum()
-        )
-    yield claim("difference-spectrum", "largest difference of the spectrum").zero(
-        np.abs(data.eigenvalues - data.predicted).max(), rounding
-    )
-    yield claim("weight-jacobian-zero", "weight of the Jacobian on the zero modes").zero(data.zero_weight, rounding)
-    yield claim("j-2-j", "(J_+^2 - J_-^2)/|x| against twice the output").equal(
-        2 * data.output, data.difference, rounding
-    )
+    for key, value, expected, which in (
+        ("zeros", 0, M * (N - 1), "zero eigenvalues"),
+        ("norms", data.norm, M, "eigenvalues $+|x|$"),
+    ):
+        yield claim(key, f"number of {which}").count(expected, (np.abs(data.eigenvalues - value) < 1e-9).sum())
+    gap = np.abs(data.eigenvalues - data.predicted).max()
+    yield claim("spectrum", "largest difference of the spectrum").zero(gap, rounding)
+    yield claim("zero-modes", "weight of the Jacobian on the zero modes").zero(data.zero_weight, rounding)
+    sentence = "$(J_+^2 - J_-^2)/|x|$ against twice the output"
+    yield claim("difference", sentence).equal(2 * data.output, data.difference, rounding)
     # T' = T - 2zW + z^2 T with W = 2z + E, solved for E, at the largest step.
     one = data.isel(form=0, ratio=int(data.unit.argmax("ratio")))
     unit, z, T, after = (float(part) for part in (one.unit, one.z[0], *one["T"][:2]))
-    name = "offset of a network with a target, from its first step"
+    offset = claim("offset", "offset of a network with a target, from its first step")
     if z and np.isfinite(after):
-        yield claim(name, name).erratum(
+        yield offset.erratum(
             (r"E = 0", 0.0),
             (r"E = 2t", float(linear_network.offset(config.target))),
             ((T - after + z**2 * T) / (2 * z) - 2 * z) / unit,
@@ -120,14 +114,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             where="after equation (42)",
         )
     else:
-        yield claim(name, name).undecided(2 * config.target, "nothing moves")
+        yield offset.undecided(2 * config.target, "nothing moves")
     # Until a run diverges, which amplifies rounding without bound.
     size = 1 + np.abs(data.z) + data["T"]
     alive = ((size < 100).all("form").cumprod("step") > 0) & np.isfinite(size).all("form")
     gap = (abs(data.isel(form=0) - data.isel(form=1)) / size.max("form")).where(alive)
-    yield claim(
-        "network-two-number", "network against the two-number map until a run diverges: largest difference, relative"
-    ).zero(max(gap.z.max(), gap["T"].max()), 1e-8, "rounding, amplified by the transient growth of a catapult")
+    sentence = "network against the two-number map until a run diverges: largest difference, relative"
+    yield claim("two-numbers", sentence).zero(
+        max(gap.z.max(), gap["T"].max()), 1e-8, "rounding, amplified by the transient growth of a catapult"
+    )
 
 
 @run.figure
@@ -144,11 +139,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.text(place * norm, height * modes + 1, f"{name}\n{count} times", fontsize=10, ha=side)
     left.set(title="Spectrum of the second derivative", xlabel="eigenvalue", ylabel="index")
     for axes, values in ((middle, np.abs(data.z) + 1e-16), (right, data["T"])):
-        for i, ratio in enumerate(config.relative_lrs):
+        for i, ratio in enumerate(config.eta_lambdas):
             network, reduced = values.isel(ratio=i)
             axes.plot(data.step, network, color=f"C{i}", lw=2.6, alpha=0.8, label=rf"$\eta\lambda_0 = {ratio:g}$")
             sheet.guide(axes, data.step, reduced, "two numbers" if i == 0 else None, lw=0.9)
         axes.set(xlabel="step", xlim=(0, 40))
-    middle.set(title="Residual", ylabel=r"$\eta|x||z|$", yscale="log", ylim=(1e-9, 10))
+    sheet.label(middle, "Residual", y=r"$\eta|x||z|$", yscale="log", ylim=(1e-9, 10))
     sheet.mark(right, y=2, ls="-", lw=0.6)
     sheet.label(right, "Curvature", y=r"$\eta\lambda$", legend="upper right")

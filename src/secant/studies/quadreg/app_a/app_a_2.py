@@ -9,6 +9,8 @@ from secant.dynamics import flow, simulate
 from secant.lab import Figure, Findings, Options, Tolerance, claim, option, options, sheet, study
 from secant.theory.edge import quartic, single_eigenvalue
 
+SEVERAL = {"shortest": 2, "longest": 20, "distinct": True}
+
 
 class Config(Options):
     omega: float = option(1.0, at_least=0.1, at_most=10, help="the eigenvalue")
@@ -18,18 +20,12 @@ class Config(Options):
     residual: float = option(0.5, at_least=0.01, at_most=10, help="residual at the start")
     until: float = option(6.0, at_least=0.1, at_most=100, help="last time")
     lrs: tuple[float, ...] = options.lrs(
-        (0.08, 0.04, 0.02),
-        (0.16, 0.08, 0.04, 0.02, 0.01),
-        at_least=1e-4,
-        at_most=0.5,
-        shortest=2,
-        longest=20,
-        distinct=True,
+        (0.08, 0.04, 0.02), (0.16, 0.08, 0.04, 0.02, 0.01), at_least=1e-4, at_most=0.5, **SEVERAL
     )
 
     @property
     def rate(self) -> float:
-        """The largest curvature, that of the start with the largest offset."""
+        """The largest curvature, at the start with the largest offset."""
         return self.omega * (2 * self.residual + max(self.offsets))
 
     def check(self) -> None:
@@ -45,7 +41,7 @@ def run(config: Config) -> xr.Dataset:
     r"""With a single eigenvalue the invariant fixes the curvature, $J^2 = \omega(2z + E)$, and gradient flow is
     $\dot z = -\omega z(2z + E)$, so
     $$z(t) = \frac{E/2}{\left(1 + \frac{E}{2z_0}\right)e^{\omega Et} - 1}.$$
-    This is the model to which the dynamical mean-field theory of a linear network on one sample is mapped, with
+    The dynamical mean-field theory of a linear network on one sample maps to this model, with
     $\Delta = \tilde z$, $H_y = J_0^2$, $y = -E/2$.
     """
     E, Q = np.array(config.offsets), jnp.array([[config.omega]])
@@ -86,18 +82,15 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     numeric = Tolerance(1e-8 * (1 + config.rate), why="relative tolerance 1e-11 of the integrator")
-    yield claim("closed-form-flow", "closed form against the flow: largest difference").zero(
-        np.abs(data.z - data.formula).max(), numeric
-    )
+    gap = np.abs(data.z - data.formula).max()
+    yield claim("closed-form", "closed form against the flow: largest difference").zero(gap, numeric)
     law = single_eigenvalue.single_eigenvalue_curvature(data.z.values, config.omega, data.E.values[:, None])
     gap = np.abs(data.curvature - np.asarray(law)).max()
-    yield claim("curvature-omega-2z", "curvature against omega (2z + E): largest difference").zero(gap, numeric)
+    yield claim("curvature", r"curvature against $\omega (2z + E)$: largest difference").zero(gap, numeric)
     error, lr = data.descent_error.max("E").values, data.lr.values
-    yield claim("power-step-size", "power of the step size in the difference between descent and flow").equal(
-        1.0,
-        np.log(error[1] / error[0]) / np.log(lr[1] / lr[0]),
-        config.rate * lr[1],
-        "the next order: the step size times the curvature at the start",
+    power = np.log(error[1] / error[0]) / np.log(lr[1] / lr[0])
+    yield claim("power", "power of the step size in the difference between descent and flow").equal(
+        1.0, power, config.rate * lr[1], "the next order: the step size times the curvature at the start"
     )
 
 

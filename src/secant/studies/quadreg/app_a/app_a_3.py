@@ -1,6 +1,7 @@
 """Appendix A.3: constant second derivative and constant third kernel are different truncations."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,7 @@ NAMES = {
     "constant K": "constant $K$",
 }
 POWERS = {"constant K3": 2, "constant K": 1}
-"""Of time, with which a truncation parts from quadratic regression."""
+"""The power of time with which a truncation departs from quadratic regression."""
 
 
 class Config(Seeded):
@@ -41,8 +42,8 @@ def run(config: Config) -> xr.Dataset:
     r"""Under gradient flow on the squared loss the tangent kernel moves as
     $\frac{d}{dt}(JJ^\top)_{\alpha\beta} = -\eta(K_3)_{\alpha\beta\gamma}z_\gamma$ with
     $(K_3)_{\alpha\beta\gamma} = Q_{\alpha ij}J_{\gamma i}J_{\beta j} + Q_{\beta ij}J_{\gamma i}J_{\alpha j}$.
-    Quadratic regression keeps $Q$ constant, the neural tangent hierarchy truncated at third order keeps $K_3$
-    constant: they agree to first order in time and differ at second.
+    Quadratic regression keeps $Q$ constant. The neural tangent hierarchy, truncated at third order, keeps $K_3$
+    constant. The two agree to first order in time and differ at second order.
     """
     Q, start = _drawn(config)
     K = np.asarray(start.J @ jnp.swapaxes(start.J, 1, 2))
@@ -51,25 +52,20 @@ def run(config: Config) -> xr.Dataset:
     fastest = np.linalg.eigvalsh(K)[:, -1] + norm(velocity) / norm(K)
     short = SHORT / fastest.max()
     times = np.union1d(short, np.linspace(0.0, config.until, 121))
+    settings: dict[str, Any] = {"until": config.until, "samples": times, "rtol": 1e-10, "atol": 1e-12}
     regression = flow(
         lambda state, draw: qr.flow_field(draw[0])(state),
         lambda draw: draw[1],
         over={"draw": (Q, start)},
         probes={"z": lambda s: s.z, "J": lambda s: s.J},
-        until=config.until,
-        samples=times,
-        rtol=1e-10,
-        atol=1e-12,
+        **settings,
     ).dataset
     truncated = flow(
         lambda state, draw: hierarchy.hierarchy_flow(draw[0])(state),
         lambda draw: draw[1],
         over={"draw": (K3, hierarchy.Hierarchy(start.z, jnp.asarray(K)))},
         probes={"z": lambda s: s.z, "K": lambda s: s.K},
-        until=config.until,
-        samples=times,
-        rtol=1e-10,
-        atol=1e-12,
+        **settings,
         max_steps=3_000,  # it may blow up in finite time, which is a result, not something to chase
     ).dataset
     # The frozen kernel, the hierarchy one order lower: z(t) = exp(-K t) z(0).
@@ -138,40 +134,31 @@ def _change_of_third_kernel(Q: np.ndarray, path: np.ndarray) -> np.ndarray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim(
-        "velocity-tangent-kernel", "velocity of the tangent kernel against -K3 z: largest relative difference"
-    ).zero(data.identity.max(), 1e-11, "an identity: rounding of float64")
+    sentence = "velocity of the tangent kernel against $-K_3 z$: largest relative difference"
+    yield claim("velocity", sentence).zero(data.identity.max(), 1e-11, "an identity: rounding of float64")
+    why = "what the extrapolation gains by its last order, and relative tolerance 1e-10 of the integrator"
     for model, power in POWERS.items():
         # gap / t^power is a power series in t: extrapolate it to zero, by a parabola and by a line.
         one = data.sel(model=model, time=data.short)
         seen = (one.gap / one.time**power / one.rate).transpose("draw", ...).values
         by_parabola, by_line = seen @ [8 / 3, -2, 1 / 3], seen @ [2, -1, 0]
-        yield claim(
-            f"distance-kernel-quadratic-{power}-{model}",
-            f"distance of the kernel from quadratic regression over t^{power} at short times, {model}, over its "
-            "prediction: farthest from one",
-        ).equal(
-            1.0,
-            by_parabola[np.argmax(np.abs(by_parabola - 1))],
-            np.abs(by_parabola - by_line).max() + 1e-5,
-            "what the extrapolation gains by its last order, and relative tolerance 1e-10 of the integrator",
+        farthest = by_parabola[np.argmax(np.abs(by_parabola - 1))]
+        sentence = f"distance of the kernel from quadratic regression over $t^{power}$ at short times, {model}"
+        yield claim(f"parts-{model}", f"{sentence}, over its prediction: farthest from one").equal(
+            1.0, farthest, np.abs(by_parabola - by_line).max() + 1e-5, why
         )
-    yield claim(
-        "relative-change-third", "relative change of the third kernel under quadratic regression at the end: smallest"
-    ).at_least(0.1, data.K3_change.isel(time=-1).min(), "an inequality: it is not constant")
-    yield claim(
-        "random-models-which", "random models in which constant K3 makes a kernel with a negative eigenvalue"
-    ).at_least(
-        1.0,
-        (data.bottom.min("time") < -1e-9).sum(),
-        "a count: it can happen",
-        note="such a kernel is none: from there on this truncation drives its loss up",
-    )
+    change = data.K3_change.isel(time=-1).min()
+    sentence = "smallest relative change of the third kernel under quadratic regression at the end"
+    yield claim("third-kernel", sentence).at_least(0.1, change, "an inequality: it is not constant")
+    negative = (data.bottom.min("time") < -1e-9).sum()
+    note = "such a kernel is none: from there on this truncation drives its loss up"
+    sentence = "random models in which constant $K_3$ makes a kernel with a negative eigenvalue"
+    yield claim("negative", sentence).at_least(1.0, negative, "a count: it can happen", note=note)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    left, middle, right = axes = sheet.panels(figure, (11, 3.9), 3)
+    left, middle, right = sheet.panels(figure, (11, 3.9), 3)
     data = data.isel(draw=0)
     time = data.time.values[1:]
     for i, (model, label) in enumerate(NAMES.items()):
@@ -183,11 +170,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             line = float(one.gap[10]) * (time[:29] / time[9]) ** power
             sheet.guide(right, time[:29], line)
             right.text(1.3 * time[2], line[2], rf"$\propto t{'^2' if power == 2 else ''}$", va="top")
-    left.set(title="Largest kernel eigenvalue", ylabel=r"$\lambda_{\max}$", ylim=(0, 1.6 * data["top"][0].max()))
-    middle.set(title="Loss", ylabel=r"$\frac{1}{2}|z|^2$", yscale="log")
-    middle.set(ylim=(data.loss[0].min() / 2, 20 * data.loss[0, 0]))
-    right.set(title="Distance of the kernels", ylabel=r"$\|K - K_{\mathrm{quad}}\|$", xscale="log", yscale="log")
-    middle.legend()
-    right.legend(loc="upper left")
-    for panel in axes:
-        panel.set(xlabel="time")
+    highest, logs = 1.6 * data["top"][0].max(), {"xscale": "log", "yscale": "log"}
+    sheet.label(left, "Largest kernel eigenvalue", "time", r"$\lambda_{\max}$", ylim=(0, highest))
+    ends = data.loss[0].min() / 2, 20 * data.loss[0, 0]
+    sheet.label(middle, "Loss", "time", r"$\frac{1}{2}|z|^2$", "best", yscale="log", ylim=ends)
+    sheet.label(right, "Distance of the kernels", "time", r"$\|K - K_{\mathrm{quad}}\|$", "upper left", **logs)

@@ -8,6 +8,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study, unfold
+from secant.studies.shared.regression import starts
 from secant.theory.edge import edge_limit, nullclines, two_eigenvalue, two_step
 
 RISING = two_step.Local(0.02, 0.5 * 0.02**2)
@@ -18,9 +19,7 @@ LARGE, SMALL = two_step.Local(0.5, 0.2), 1e-4
 
 
 class Config(Seeded):
-    epsilons: tuple[float, ...] = option(
-        (0.002, 0.01, 0.03), at_least=1e-3, at_most=0.05, longest=20, distinct=True, help="minus the second eigenvalue"
-    )
+    epsilons: tuple[float, ...] = starts.epsilons((0.002, 0.01, 0.03), at_least=1e-3, at_most=0.05)
     starts: int = scaled(smoke=20, laptop=60, at_least=3, at_most=1_000, help="random starts for each epsilon")
     B: float = option(0.5, at_least=0.3, below=1, help="the constant B of the proof")
 
@@ -31,7 +30,7 @@ class Config(Seeded):
 
     @property
     def bound(self) -> float:
-        """Of y in phase two, over its fixed point."""
+        """The bound on y in phase two, over its fixed point."""
         return 1 + 3 * self.B / (8 - self.B)
 
 
@@ -104,73 +103,67 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    B, e = config.B, config.middle
     growth = (data.z / data.z0).max()
-    yield claim("growth-residual-starts", "largest growth of the residual over all starts").at_most(
-        2.0, growth, "the bound of phase one"
-    )
     # A start counts once y has turned negative, and until z is too small for y to be told from rounding.
     y = data.y.where(((data.y < 0).cumsum("even") > 0) & (np.abs(data.z) > 1e-7))
-    name = "largest y once it has turned negative, over epsilon"
-    yield claim(name, name).at_most(0.0, (y / data.eps).max(), "y stays negative")
     lowest = (y / data.eps.copy(data=edge_limit.fixed_point(data.eps.values))).max()
-    name = "smallest y over the fixed point y*"
-    yield claim(name, name).at_most(config.bound, lowest, "the bound of phase two with this B")
-    left = np.abs(data["last"]).max()
+    highest = r"largest $y$ over $\epsilon$, once $y$ has turned negative"
+    yield claim("growth", "largest growth of the residual over all starts").at_most(2.0, growth, "bound of phase one")
+    yield claim("y-above", highest).at_most(0.0, (y / data.eps).max(), "y stays negative")
+    yield claim("y-below", r"smallest $y$ over the fixed point $y^*$").at_most(
+        config.bound, lowest, "the bound of phase two with this B"
+    )
     yield claim("residual-end", "largest residual at the end").zero(
-        left, 1e-5, "the run spans 14 decay times of the residual"
+        np.abs(data["last"]).max(), 1e-5, "the run spans 14 decay times of the residual"
     )
-    yield claim("term-z-3", "the term in z^3 of the two-step change of y").erratum(
-        (r"\tilde z_t^3\,g_2", -4 * (1 - e)),
-        (r"\epsilon\,\tilde z_t^3\,g_2", -4 * e * (1 - e)),
-        data.cubic,
-        0.02 * 4 * e,
-        "differences of the exact map at z = 0.01, their fifth order removed",
-        note="the factor epsilon of Lemma B.1 is lost; without it the term would not be small at y = 0",
-        where="equations (95) and (106)",
+    yield from _terms(data, config)
+    yield from _bounds(data, config)
+
+
+def _terms(data: xr.Dataset, config: Config) -> Findings:
+    """Terms of the proof that are misprinted, measured."""
+    e = config.middle
+    wrong, right = (r"\tilde z_t^3\,g_2", -4 * (1 - e)), (r"\epsilon\,\tilde z_t^3\,g_2", -4 * e * (1 - e))
+    note = "the factor epsilon of Lemma B.1 is lost; without it the term would not be small at y = 0"
+    why = "differences of the exact map at z = 0.01, their fifth order removed"
+    yield claim("cubic-term", r"the term in $z^3$ of the two-step change of $y$").erratum(
+        wrong, right, data.cubic, 0.02 * 4 * e, why, note=note, where="equations (95) and (106)"
     )
-    yield claim("decay-y-phase", "decay of y in phase one, per step and per squared residual").erratum(
-        (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}", 8.0),
-        (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}", 4.0),
-        data.decay,
-        0.02,
-        "terms of order z^2 = 4e-4 of the first, several times over",
-        note="t counts single steps and the bound is applied once in two; sums over t run over even t",
-        where="equation (100); also (101), (102), (122), (126)-(129)",
+    wrong, right = (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}", 8.0), (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}", 4.0)
+    note = "t counts single steps and the bound is applied once in two; sums over t run over even t"
+    why = r"terms of order $z^2$ = 4e-4 of the first, several times over"
+    yield claim("decay", r"decay of $y$ in phase one, per step and per squared residual").erratum(
+        wrong, right, data.decay, 0.02, why, note=note, where="equation (100); also (101), (102), (122), (126)-(129)"
     )
+
+
+def _bounds(data: xr.Dataset, config: Config) -> Findings:
+    """Bounds of the proof that are misprinted."""
+    B, e = config.B, config.middle
     z0, y0 = RISING
-    yield claim("rise-residual-phase", "rise of the residual in phase one").erratum(
-        (r"\tilde z - \tilde z_0 \le \frac{(1+A)y_0}{2}\frac{y_0}{\tilde z_0}", y0**2 / (2 * z0)),
-        (r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}", y0 / (2 * z0)),
-        data.rise,
-        0.0,
-        "a bound, with A = B = 0: the lowest-order map",
-        note="y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)",
-        relation="at most",
-        where="equation (102)",
+    wrong = (r"\tilde z - \tilde z_0 \le \frac{(1+A)y_0}{2}\frac{y_0}{\tilde z_0}", y0**2 / (2 * z0))
+    right = (r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}", y0 / (2 * z0))
+    note = r"$y_0$ is printed twice, and the sum of the bound on $y$ carries $8/(8-B)$"
+    why = "a bound, with A = B = 0: the lowest-order map"
+    yield claim("rise", "rise of the residual in phase one").erratum(
+        wrong, right, data.rise, 0.0, why, note=note, relation="at most", where="equation (102)"
     )
     z0, y0 = LARGE
-    yield claim("first-negative-y", "first negative y, from a residual of 0.5").erratum(
-        (r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2", -16 * SMALL * z0**2),
-        (
-            r"y_{t_-} \ge \left(1 - 4(8+B)\tilde z_0^2\right)y_{t_--2} - 4(4+B)\epsilon\tilde z_0^2",
-            (1 - 32 * z0**2) * y0 - 16 * SMALL * z0**2,
-        ),
-        data.first_negative,
-        0.0,
-        "a bound, with B = 0: the lowest-order map",
-        note="dropping the first term needs 4(8+B) z_0^2 < 1, a residual below 0.18",
-        relation="at least",
-        where="from equation (103) to (104)",
+    formula = r"y_{t_-} \ge \left(1 - 4(8+B)\tilde z_0^2\right)y_{t_--2} - 4(4+B)\epsilon\tilde z_0^2"
+    wrong = (r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2", -16 * SMALL * z0**2)
+    right = (formula, (1 - 32 * z0**2) * y0 - 16 * SMALL * z0**2)
+    note = r"dropping the first term needs $4(8+B) z_0^2 < 1$, a residual below 0.18"
+    why = "a bound, with B = 0: the lowest-order map"
+    where = "from equation (103) to (104)"
+    yield claim("first-negative", r"first negative $y$, from a residual of 0.5").erratum(
+        wrong, right, data.first_negative, 0.0, why, note=note, relation="at least", where=where
     )
     A, fixed, z, y = float(edge_limit.contraction(e)), float(edge_limit.fixed_point(e)), 0.1, -0.3 * e
     rest = z**2 * (2 * A * fixed + B * e)
-    yield claim("right-hand-side", "right-hand side of the bound on y, at z = 0.1 and y = -0.3 epsilon").erratum(
-        (r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\right)y_t + \dots", (1 - 2 * A * z**2 - B) * y + rest),
-        (
-            r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\tilde z_t^2\right)y_t + \dots",
-            (1 - 2 * A * z**2 - B * z**2) * y + rest,
-        ),
+    factor = r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B{}\right)y_t + \dots"
+    yield claim("right-hand-side", r"right-hand side of the bound on $y$, at $z = 0.1$, $y = -0.3\epsilon$").erratum(
+        (factor.replace("{}", ""), (1 - 2 * A * z**2 - B) * y + rest),
+        (factor.replace("{}", r"\tilde z_t^2"), (1 - 2 * A * z**2 - B * z**2) * y + rest),
         y - 2 * A * z**2 * (y - fixed) + B * (-y + e) * z**2,
         1e-15,
         "an identity: the bound (109) it is rewritten from",
@@ -179,17 +172,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         by="derivation",
     )
     threshold = scipy.optimize.brentq(lambda s: 3 * B / (8 - B) - 3 * B * s, 0.0, 1.0, xtol=1e-14)
-    yield claim(
-        "squared-residual-which", "largest squared residual for which the two regions of phase two overlap"
-    ).erratum(
-        (r"\tilde z_0^2 < 3/7", 3 / 7),
-        (r"\tilde z_0^2 < 1/(8-B)", 1 / (8 - B)),
-        threshold,
-        1e-10,
-        "a root found numerically",
-        note="3B/(8-B) > 3B z_0^2 needs z_0^2 < 1/(8-B); 1/8 serves every B",
-        where="summary of phase two, before equation (117)",
-        by="derivation",
+    wrong, right = (r"\tilde z_0^2 < 3/7", 3 / 7), (r"\tilde z_0^2 < 1/(8-B)", 1 / (8 - B))
+    note = r"$3B/(8-B) > 3B z_0^2$ needs $z_0^2 < 1/(8-B)$; 1/8 serves every B"
+    where = "summary of phase two, before equation (117)"
+    yield claim("overlap", "largest squared residual for which the two regions of phase two overlap").erratum(
+        wrong, right, threshold, 1e-10, "a root found numerically", note=note, where=where, by="derivation"
     )
 
 

@@ -7,6 +7,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Stop, flow, simulate
 from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.studies.shared.exponents import rate
 from secant.theory.edge import edge_limit, skeleton, two_eigenvalue, two_step
 
 SMALL = 0.01
@@ -74,51 +75,37 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     small = data.isel(eps=0)
     eps = float(small.eps)
-    left = 4e-9 / eps  # residuals of 1e-9 move T - 2z by 2 epsilon of them
-    yield claim(f"median-final-distance-{eps:g}", f"median final distance over epsilon/2, at epsilon = {eps:g}").equal(
-        1.0, -small["median"] / (eps / 2), 2 * eps, "the next term is 27/16 eps of the first"
+    at = rf"at $\epsilon = {eps:g}$"
+    yield claim("median-final-distance", rf"median final distance over $\epsilon/2$, {at}").equal(
+        1.0, -small["median"] / (eps / 2), 2 * eps, r"the next term is $\tfrac{27}{16}\epsilon$ of the first"
     )
-    yield claim(
-        f"second-order-coefficient-{eps:g}", f"second-order coefficient of the map, at epsilon = {eps:g}"
-    ).equal(
-        -edge_limit.LIMIT_COEFFICIENTS[1],
-        -(small["median"] + eps / 2) / eps**2,
-        1.5 * eps + left,
-        "next term 153/128 eps; residuals of 1e-9 over eps squared",
+    # Residuals of 1e-9 move T - 2z by 2 epsilon of them.
+    why = r"next term $\tfrac{153}{128}\epsilon$; residuals of 1e-9 over $\epsilon^2$"
+    yield claim("second-order-map", f"second-order coefficient of the map, {at}").equal(
+        -edge_limit.LIMIT_COEFFICIENTS[1], -(small["median"] + eps / 2) / eps**2, 1.5 * eps + 4e-9 / eps, why
     )
     memory = abs(float(edge_limit.memory(config.residual, config.distance, eps)))
-    yield claim(
-        f"second-order-coefficient-flow-{eps:g}", f"second-order coefficient of the flow, at epsilon = {eps:g}"
-    ).equal(
-        3 / 8,
-        -(small.flow + eps / 2) / eps**2,
-        eps + 2 * memory / eps**2,
-        "next term of the fixed point, 7/32 eps, and the memory of the start",
+    why = r"next term of the fixed point, $\tfrac7{32}\epsilon$, and the memory of the start"
+    yield claim("second-order-flow", f"second-order coefficient of the flow, {at}").equal(
+        3 / 8, -(small.flow + eps / 2) / eps**2, eps + 2 * memory / eps**2, why
     )
     low = data.where(data.eps <= SMALL * (1 + 1e-9), drop=True)
-    yield claim(
-        "power-epsilon-deviation",
-        "power of epsilon in the deviation from epsilon/2",
-        given=low.sizes["eps"] > 1,
-        otherwise=f"fewer than two values of epsilon are at most {SMALL:g}",
-    ).equal(
-        2.0,
-        lambda: np.polyfit(np.log(low.eps), np.log(-(low["median"] + low.eps / 2)), 1)[0],
-        1.5 * SMALL,
-        "the next term raises the local power by 1.42 eps",
+    few = f"fewer than two values of epsilon are at most {SMALL:g}"
+    sentence = r"power of $\epsilon$ in the deviation from $\epsilon/2$"
+    why = r"the next term raises the local power by $1.42\epsilon$"
+    yield claim("power", sentence, low.sizes["eps"] > 1, few).equal(
+        2.0, lambda: rate(low.eps, -(low["median"] + low.eps / 2)), 1.5 * SMALL, why
     )
     formula = edge_limit.flow_limit(config.residual, config.distance, data.eps.values)
-    yield claim("limit-flow-closed", "limit of the flow against its closed form: largest difference").zero(
-        np.abs(data.flow - formula).max(),
-        1e-7,
-        "relative tolerance 1e-10 of the integrator, through the exponential of 4z^2/eps",
+    why = r"relative tolerance 1e-10 of the integrator, through $e^{4z^2/\epsilon}$"
+    yield claim("closed-form", "limit of the flow against its closed form: largest difference").zero(
+        np.abs(data.flow - formula).max(), 1e-7, why
     )
-    yield claim(
-        "share-starts-end",
-        "share of starts that end in [1.9, 2], at the smallest epsilon",
-        given=eps <= SMALL,
-        otherwise=f"not every start reaches the edge if epsilon is above {SMALL:g}",
-    ).equal(1.0, small.near, 0, "the levels T - 2z of all starts lie between 2 and 4")
+    far = f"not every start reaches the edge if epsilon is above {SMALL:g}"
+    sentence = r"share of starts that end in [1.9, 2], at the smallest $\epsilon$"
+    yield claim("share-near", sentence, eps <= SMALL, far).equal(
+        1.0, small.near, 0, r"the levels $T - 2z$ of all starts lie between 2 and 4"
+    )
 
 
 @run.figure
@@ -134,11 +121,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.guide(left, fine, fine / 2, r"$\epsilon/2$")
     sheet.guide(right, fine, -np.asarray(edge_limit.limit_series(fine)) - fine / 2)
     sheet.guide(right, fine, 3 / 8 * fine**2, ls=":", lw=1.4)
-    right.annotate(
-        r"$\frac{27}{32}\epsilon^2 + \cdots$", (2e-3, 1.1 * 27 / 32 * 4e-6), ha="right", va="bottom", size=13
-    )
+    above = {"ha": "right", "va": "bottom", "size": 13}
+    right.annotate(r"$\frac{27}{32}\epsilon^2 + \cdots$", (2e-3, 1.1 * 27 / 32 * 4e-6), **above)
     right.annotate(r"$\frac{3}{8}\epsilon^2$", (4e-3, 3 / 8 * 1.6e-5 / 1.3), ha="left", va="top", size=13)
     low, high = config.smallest, config.largest
-    right.set(title=r"Deviation from $\epsilon/2$", ylabel=r"$2 - \epsilon/2 - \eta\lambda_\infty$")
-    right.set(ylim=(low**2 / 8, 3 * high**2))
+    up = r"$2 - \epsilon/2 - \eta\lambda_\infty$"
+    sheet.label(right, r"Deviation from $\epsilon/2$", y=up, ylim=(low**2 / 8, 3 * high**2))
     sheet.label(left, "Distance below the edge", y=r"$2 - \eta\lambda_\infty$", legend="best", ylim=(low / 4, high))

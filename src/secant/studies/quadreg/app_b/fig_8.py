@@ -78,42 +78,35 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _share(hits: Any, among: xr.DataArray) -> float:
-    """Of `among`, how many are `hits`; NaN if there are none."""
+    """The share of `among` that are `hits`; NaN if there are none."""
     return float((hits & among).sum() / among.sum()) if among.any() else float("nan")
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim(
-        "curvature-change-without", "curvature change without offset, against z^2 (T - 4): largest difference"
-    ).zero(np.abs(data.law).max(), 1e-12, "an identity: rounding of float64")
+    yield claim("change", r"curvature change without offset, against $z^2 (T - 4)$: largest difference").zero(
+        np.abs(data.law).max(), 1e-12, "an identity: rounding of float64"
+    )
     sharper, away = data.final > data["T"] + 1e-9, np.abs(data["T"] - 2) > AWAY
     # Without offset the curvature can only rise above four, and such runs do not converge.
-    yield claim(
-        "share-convergent-starts",
-        "share of convergent starts that sharpen, without offset",
-        given=0.0 in config.offsets,
-        otherwise="no offset is zero",
-    ).zero(lambda: _share(sharper.sel(E=0.0), data.settled.sel(E=0.0)), 0, "none may")
+    plain = {"given": 0.0 in config.offsets, "otherwise": "no offset is zero"}
+    yield claim("sharpens-0", "share of convergent starts that sharpen, without offset", **plain).zero(
+        lambda: _share(sharper.sel(E=0.0), data.settled.sel(E=0.0)), 0, "none may"
+    )
     for E in filter(None, config.offsets):
         # Between -E/2 and 0 both terms of T' - T = -2zW + z^2 T are positive, and z goes to zero without changing sign
         # as long as T stays below one; it rises by no more than |E|.
         inside = (data.z * (data.z + E / 2) < 0) & (data["T"] <= 1 - abs(E)) & data.settled.sel(E=E)
-        yield claim(
-            f"share-sharpens-starts-{E:g}",
-            f"share that sharpens of the starts between -E/2 and 0 with T up to 1 - |E|, offset {E:g}",
-            given=inside,
-            otherwise="no point of the grid lies there and converges",
-        ).equal(1.0, _share(sharper.sel(E=E), inside), 0, "all of them")
+        sentence = f"share that sharpens of the starts between $-E/2$ and 0 with $T$ up to $1 - |E|$, offset {E:g}"
+        yield claim(f"sharpens-{E:g}", sentence, inside, "no point of the grid lies there and converges").equal(
+            1.0, _share(sharper.sel(E=E), inside), 0, "all of them"
+        )
     for E in config.offsets:
         one = data.sel(E=E)
-        yield claim(
-            f"share-starts-away-{NEAR:g}-{E:g}",
-            f"share of starts away from the edge that end within {NEAR:g} of it, offset {E:g}",
-        ).at_most(
-            2 * NEAR / 4.5,
-            _share(np.abs(one.final - 2) < NEAR, one.settled & away),
-            "by chance this share of all curvatures from 0 to 4.5 would",
+        sentence = f"share of starts away from the edge that end within {NEAR:g} of it, offset {E:g}"
+        why = "by chance this share of all curvatures from 0 to 4.5 would"
+        yield claim(f"gathered-{E:g}", sentence).at_most(
+            2 * NEAR / 4.5, _share(np.abs(one.final - 2) < NEAR, one.settled & away), why
         )
     # The contrasting model ends at the edge from the levels T - 2z between 2 and 4, and below it at its level.
     levels = np.asarray(skeleton.conserved(data.z.values[:, None], data["T"].values))
@@ -123,28 +116,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     drift = 12 * config.epsilon
     border = (np.abs(level - (2 - NEAR)) < drift) | (np.abs(level - skeleton.ESCAPE) < 0.2 + drift)
     among = data.other_settled & away & (data.z != 0)  # where the residual is zero nothing moves
-    yield claim(
-        "same-share-eigenvalues", "the same share for eigenvalues {1, -epsilon}: that of the levels that reach the edge"
-    ).equal(
+    sentence = r"the same share for eigenvalues $\{1, -\epsilon\}$: share of the levels that reach the edge"
+    yield claim("gathered-asymmetric", sentence).equal(
         _share(at_the_edge, among),
         _share(abs(data.other_final - 2) < NEAR, among),
         np.nan_to_num(_share(border, among)),
-        "starts whose level is within its drift of the borders 1.9 and 4, and just below 4, where chaos "
-        "comes near the border of escape",
+        "starts whose level is within its drift of the borders 1.9 and 4, and the chaos just below 4",
     )
     # The model with offset -E is that with E seen in a mirror.
     opposite = [E for E in config.offsets if -E in config.offsets]
     here, there = data.sel(E=opposite), data.sel(E=[-E for E in opposite]).isel(z=slice(None, None, -1))
     both = here.settled.values & there.settled.values
-    yield claim(
-        "offsets-opposite-sign",
-        "offsets of opposite sign mirror each other: largest difference of final curvatures",
-        given=opposite,
-        otherwise="no two offsets are of opposite sign",
-    ).zero(
-        np.abs(there.final.values[both] - here.final.values[both]).max(initial=0.0),
-        0,
-        "an exact symmetry, of every operation in floating point too",
+    sentence = "offsets of opposite sign mirror each other: largest difference of final curvatures"
+    why = "an exact symmetry, of every operation in floating point too"
+    yield claim("mirror", sentence, opposite, "no two offsets are of opposite sign").zero(
+        np.abs(there.final.values[both] - here.final.values[both]).max(initial=0.0), 0, why
     )
 
 
@@ -164,26 +150,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             at_z, at_T = np.nonzero(where.values)
             axes.plot(data.z[at_z], data["T"][at_T], marker, ms=3, color=colour, alpha=0.7, label=label)
         title = "No offset: no sharpening" if E == 0 else rf"Offset $\tilde E = {E:g}$: a little"
-        axes.set(title=title, xlabel=r"$\tilde z$", ylabel=r"$T$")
-        right.hist(
-            one.final.values[(one.settled & away).values],
-            bins,
-            density=True,
-            histtype="step",
-            color=f"C{i}",
-            lw=1.6,
-            label=rf"$\{{1,-1\}}$, $\tilde E={E:g}$",
-        )
+        sheet.label(axes, title, r"$\tilde z$", r"$T$")
+        ends, look = one.final.values[(one.settled & away).values], {"histtype": "step", "color": f"C{i}", "lw": 1.6}
+        right.hist(ends, bins, density=True, label=rf"$\{{1,-1\}}$, $\tilde E={E:g}$", **look)
     planes[0].legend(loc="center", ncols=2, frameon=True, facecolor=figure.get_facecolor(), framealpha=0.95)
-    right.hist(
-        data.other_final.values[(data.other_settled & away).values],
-        bins,
-        density=True,
-        color="C3",
-        alpha=0.45,
-        label=rf"$\{{1,-{config.epsilon:g}\}}$, $\tilde E=0$",
-    )
+    ends, label = data.other_final.values[(data.other_settled & away).values], rf"$\{{1,-{config.epsilon:g}\}}$"
+    right.hist(ends, bins, density=True, color="C3", alpha=0.45, label=rf"{label}, $\tilde E=0$")
     sheet.mark(right, x=2)
-    right.set(title="Only the asymmetric model gathers", xlabel=r"final $T$, from $|T_0 - 2| > 0.5$")
-    right.set(ylabel="density", xlim=(0, 3))
-    right.legend(loc="upper left")
+    along = r"final $T$, from $|T_0 - 2| > 0.5$"
+    sheet.label(right, "Only the asymmetric model gathers", along, "density", "upper left", xlim=(0, 3))

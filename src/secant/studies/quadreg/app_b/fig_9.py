@@ -18,14 +18,14 @@ class Config(Seeded):
         (0.0, 0.5), at_least=-10, at_most=10, longest=10, distinct=True, help="rescaled offsets"
     )
     points: int = scaled(smoke=401, laptop=801, at_least=11, help="points on each curve")
-    samples: int = scaled(smoke=2_000, laptop=20_000, at_least=10, help="random parameters in the cones")
+    tried: int = scaled(smoke=2_000, laptop=20_000, at_least=10, help="random parameters in the cones")
 
     def check(self) -> None:
         """Eigenvalues between -1 and 1, and curves that a machine holds."""
         for a in self.a:
             if -1 <= a < 1:
                 raise ValueError(f"a: must be at least 1 or below -1, as lambda lies between -1 and 1, got {a!r}.")
-        fits_memory(200 * len(self.a) * len(self.offsets) * (self.points + self.samples), "points or samples")
+        fits_memory(200 * len(self.a) * len(self.offsets) * (self.points + self.tried), "points or tried")
 
 
 @study("quadreg/fig-9", section="B.1", title="Where the two-parameter model can live")
@@ -62,7 +62,7 @@ def run(config: Config) -> xr.Dataset:
             "back": jnp.maximum(jnp.abs(back.z - z_box), jnp.abs(back.T - T)),
         }
 
-    theta = 1.5 * jax.random.normal(jax.random.key(config.seed), (2 * config.samples,)).reshape(-1, 2)
+    theta = 1.5 * jax.random.normal(jax.random.key(config.seed), (2 * config.tried,)).reshape(-1, 2)
     values = planes(theta, z, z_box, T_box[:, None, None, None])
     dims: dict[str, tuple[str, ...]] = dict.fromkeys(("sample_z", "sample_T"), ("a", "E", "sample"))
     dims |= dict.fromkeys(("there", "back"), ("height", "a", "E", "across"))
@@ -82,29 +82,27 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     near = Tolerance(1e-10, why="an identity: rounding of float64, relative to the height of the curve")
     for change, of in ((data.change_z, "residual"), (data.change_T, "curvature")):
         change = change.where(np.isfinite(change) & (np.abs(data.f_z) + np.abs(data.f_T) < 1e3))
-        yield claim(f"one-step-change-{of}", f"largest one-step change of the {of} on its nullcline").zero(
-            np.abs(change).max(), near
-        )
-    rounding = 1e-12 * (1 + np.abs(data.sample_T).max())
-    outside = ~_printed_cone(data.sample_z, data.sample_T, rounding)
-    yield claim("random-parameters-outside", "random parameters outside of the cone").count(0.0, outside.sum())
+        sentence = f"largest one-step change of the {of} on its nullcline"
+        yield claim(f"one-step-{of}", sentence).zero(np.abs(change).max(), near)
+    outside = ~_printed_cone(data.sample_z, data.sample_T, 1e-12 * (1 + np.abs(data.sample_T).max()))
+    yield claim("outside", "random parameters outside of the cone").count(0.0, outside.sum())
     within, beyond = _printed_cone(data.box_z, data.box_T, -1e-12), ~_printed_cone(data.box_z, data.box_T, 1e-12)
-    yield claim(
-        "points-cone-belong", "points of the cone that belong to no parameters, and points outside that do"
-    ).count(0.0, (within & ~data.there).sum() + (beyond & data.there).sum())
-    yield claim("points-cone-parameters", "from points of the cone to parameters and back: largest difference").zero(
+    wrong = (within & ~data.there).sum() + (beyond & data.there).sum()
+    sentence = "points of the cone that belong to no parameters, and points outside that do"
+    yield claim("cone", sentence).count(0.0, wrong)
+    yield claim("and-back", "from points of the cone to parameters and back: largest difference").zero(
         data["back"].where(within).max(), 1e-11, "an identity: rounding of float64, at curvatures of up to four"
     )
     sideways = [a for a in config.a if a < -1]
+    none = "the cone does not reach that line" if sideways else "no a is below -1"
     for E in config.offsets:
         T = np.linspace(0, 2 * max(E, 1), 20_001)
         tops = [T[np.asarray(two_eigenvalue.admissible(0.0, T, -1 / a, E))].max(initial=0.0) for a in sideways]
-        yield claim(
-            f"curvature-line-zero-{E:g}",
-            f"largest curvature on the line of zero residual for lambda between 0 and 1, offset {E:g}",
-            given=sideways and E >= 0,
-            otherwise="the cone does not reach that line" if sideways else "no a is below -1",
-        ).equal(E, max(tops, key=lambda top: abs(top - E), default=np.nan), 1e-4 * max(E, 1), "spacing of the scan")
+        top = max(tops, key=lambda top: abs(top - E), default=np.nan)
+        sentence = rf"largest curvature on the line of zero residual for $\lambda$ between 0 and 1, offset {E:g}"
+        yield claim(f"zero-residual-{E:g}", sentence, sideways and E >= 0, none).equal(
+            E, top, 1e-4 * max(E, 1), "spacing of the scan"
+        )
 
 
 @run.figure

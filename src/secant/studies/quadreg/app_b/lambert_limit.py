@@ -7,17 +7,14 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Stop, flow, simulate
-from secant.lab import Figure, Findings, Options, Tolerance, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
+from secant.studies.shared.regression import starts
 from secant.theory.edge import edge_limit, nullclines, skeleton, two_eigenvalue, two_step
 
 
 class Config(Options):
-    epsilons: tuple[float, ...] = option(
-        (0.01, 0.03, 0.1), at_least=2e-3, at_most=0.2, longest=20, distinct=True, help="minus the second eigenvalue"
-    )
-    residuals: int = scaled(
-        smoke=10, laptop=24, paper=40, at_least=3, at_most=1_000, help="starting residuals, 0.04 to 0.3"
-    )
+    epsilons: tuple[float, ...] = starts.epsilons((0.01, 0.03, 0.1), at_least=2e-3, at_most=0.2)
+    residuals: int = scaled(smoke=10, laptop=24, paper=40, at_least=3, at_most=1_000, help="residuals, 0.04 to 0.3")
     distance: float = option(0.01, above=0, at_most=0.1, help="starting distance to the nullcline")
 
 
@@ -63,15 +60,13 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    numeric = Tolerance(1e-8, why="relative tolerance 1e-11 of the integrator, through the exponential of 4z^2/eps")
     gap = np.abs(data.y.isel(time=-1) - data.closed).max()
-    yield claim("closed-form-integrated", "closed form against the integrated flow: largest difference").zero(
-        gap, numeric
-    )
+    why = r"relative tolerance 1e-11 of the integrator, through $e^{4z^2/\epsilon}$"
+    yield claim("closed-form", "closed form against the integrated flow: largest difference").zero(gap, 1e-8, why)
     # Where y has come within rounding of y*, the logarithm has nothing left to measure.
     star = data.eps.copy(data=edge_limit.fixed_point(data.eps.values))
     drift = np.abs(data.integral - data.integral.isel(time=0)).where(np.abs(data.y - star) > 1e-5)
-    yield claim("drift-first-integral", "drift of the first integral along the flow: largest").zero(
+    yield claim("first-integral", "largest drift of the first integral along the flow").zero(
         drift.max(), 1e-7, "an error of 1e-11 in y, through the logarithm of a distance of 1e-5"
     )
     # The leading form needs small eps and a small argument of Lambert's function.
@@ -80,31 +75,23 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     leading = np.asarray(jit(edge_limit.memory, quick=True)(z, y, eps))
     memory = np.asarray(edge_limit.flow_limit(z, y, eps)) - float(edge_limit.fixed_point(eps))
     ratio = (memory / leading).ravel()
-    yield claim(
-        f"memory-start-leading-{eps:g}",
-        f"memory of the start over its leading form, at epsilon = {eps:g}: farthest from one",
-    ).equal(
-        1.0,
-        ratio[np.argmax(np.abs(ratio - 1))],
-        2 * eps * (20 + 2) + 2 * np.exp(-8),
-        "relative correction 3/2 eps of an exponent of up to 22, and the next term of Lambert's function",
+    sentence = rf"memory of the start over its leading form at $\epsilon = {eps:g}$: farthest from one"
+    reason = r"relative correction $\tfrac32\epsilon$ of an exponent of up to 22; next term of Lambert's function"
+    yield claim("memory-leading", sentence).equal(
+        1.0, ratio[np.argmax(np.abs(ratio - 1))], 2 * eps * (20 + 2) + 2 * np.exp(-8), reason
     )
     tiny = float(edge_limit.flow_limit(0.3, config.distance, 1e-8)) / float(edge_limit.fixed_point(1e-8))
-    name = "closed form at epsilon = 1e-8, over its fixed point: nothing overflows"
-    yield claim(name, name).equal(1.0, tiny, 1e-12, "rounding")
+    sentence = r"closed form at $\epsilon = 10^{-8}$ over its fixed point: nothing overflows"
+    yield claim("no-overflow", sentence).equal(1.0, tiny, 1e-12, "rounding")
+    why = "next orders of the map: a share of the residual of the memory's exponent; residuals at the end"
     for eps in config.epsilons:
         one = data.sel(eps=eps)
         limit, error = np.asarray(edge_limit.limit_from(data.z0.values, config.distance, eps))
         worst = np.argmax(np.abs(one.exact.values - limit) / error)
-        yield claim(
-            f"limit-gradient-descent-{eps:g}",
-            f"limit of gradient descent from all residuals at epsilon = {eps:g}: farthest from memory and series",
-        ).equal(
-            limit[worst],
-            one.exact[worst],
-            error[worst] + 1e-10,
-            "next orders of the map: a share of the residual of the memory's exponent; residuals at the end",
-            note=f"in units of its tolerance, from z = {float(one.z0[worst]):.3g}",
+        note = f"in units of its tolerance, from z = {float(one.z0[worst]):.3g}"
+        sentence = rf"limit of gradient descent at $\epsilon = {eps:g}$: farthest from memory and series"
+        yield claim(f"descent-{eps:g}", sentence).equal(
+            limit[worst], one.exact[worst], error[worst] + 1e-10, why, note=note
         )
 
 
@@ -125,10 +112,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(0, one.closed, "D", color=f"C{i}", ms=6, mec=ink, clip_on=False, zorder=5)
     sheet.mark(left, y=star)
     left.text(0.335, star - 0.001, r"$y^*$", va="top", ha="right", fontsize=12)
-    left.set(title=rf"Orbits are level lines ($\epsilon = {eps:g}$)", xlabel=r"$\tilde z$", ylabel=r"$y$")
-    left.set(xlim=(0, 0.34), ylim=(star - 0.008, 0.05))
     left.plot([], [], "D", color=ink, ms=5, label="limit, closed form")
-    left.legend(loc="upper right", frameon=True, facecolor=figure.get_facecolor(), edgecolor="none")
+    box = {"loc": "upper right", "frameon": True, "facecolor": figure.get_facecolor(), "edgecolor": "none"}
+    title = rf"Orbits are level lines ($\epsilon = {eps:g}$)"
+    sheet.label(left, title, r"$\tilde z$", r"$y$", box, xlim=(0, 0.34), ylim=(star - 0.008, 0.05))
     fine = np.linspace(0.03, 0.3, 300)
     for i, e in enumerate(config.epsilons):
         one = data.isel(eps=i)
@@ -138,6 +125,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.plot([], [], "x", color=ink, label="gradient descent")
     sheet.guide(right, [], [], "closed form")
     sheet.mark(right, y=-0.5, ls="-", lw=0.6)
-    right.set(title="Where it ends, and what it remembers", xlabel=r"starting residual $\tilde z_0$")
-    right.set(ylabel=r"$y_\infty/\epsilon$")
-    right.legend(loc="upper right")
+    title = "Where it ends, and what it remembers"
+    sheet.label(right, title, r"starting residual $\tilde z_0$", r"$y_\infty/\epsilon$", "upper right")

@@ -8,13 +8,14 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
+from secant.studies.shared.exponents import rate
 from secant.theory.edge import edge_limit, two_eigenvalue
 
 NEAR = 0.1
 """Residuals up to which orbits are compared with the slow manifold."""
 
 DISTANCE = 0.2
-"""Of the starts above the skeleton's curve: from there the residual first grows, and the start is forgotten."""
+"""How far above the skeleton's curve a run starts: there the residual first grows, and the start is forgotten."""
 
 WEIGHT = 14
 """The manifold's series is fitted up to this weight: one for z, two for epsilon."""
@@ -98,7 +99,7 @@ def fitted(data: xr.Dataset, weight: int) -> dict[tuple[int, int], float]:
 
 
 def left_over(data: xr.Dataset, order: int) -> np.ndarray:
-    """What so many terms of the series leave of the limit."""
+    """The difference of the limit from this many terms of the series."""
     return np.abs(data.limit.values - np.asarray(edge_limit.limit_series(data.eps.values, order)))
 
 
@@ -108,48 +109,37 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     found, before, first = (fitted(data, weight) for weight in (WEIGHT, WEIGHT - 2, WEIGHT - 4))
     for k, row in enumerate(edge_limit.MANIFOLD_COEFFICIENTS, start=1):
         for j, coefficient in enumerate(row):
-            yield claim(
-                f"coefficient-epsilon-{k}-{f' z^{j}' if j else ''}-fitted",
-                f"coefficient of epsilon^{k}{f' z^{j}' if j else ''}, fitted",
-            ).equal(
+            power = rf"\epsilon^{{{k}}}" + (f" z^{{{j}}}" if j else "")
+            yield claim(f"coefficient-{k}-{j}", f"coefficient of ${power}$, fitted").equal(
                 coefficient,
                 found[k, j],
                 max(abs(found[k, j] - before[k, j]), abs(before[k, j] - first[k, j]) / 10),
                 "what the last two weights of the fit changed, and a tenth of what the two before them did",
                 note=f"exactly {Fraction(coefficient)}",
             )
-    for e in (eps[0], eps[len(eps) // 2], eps[-1]):
-        yield claim(f"limit-epsilon-{e:.4g}-series", f"limit at epsilon = {e:.4g} against the series").equal(
-            edge_limit.limit_series(e),
-            data.limit.sel(eps=e),
-            10 * e**5 + 1e-12,
-            "next term, with coefficients that grow by about two an order; rounding over the run",
+    why = "next term, with coefficients that grow by about two an order; rounding over the run"
+    for place, e in (("smallest", eps[0]), ("middle", eps[len(eps) // 2]), ("largest", eps[-1])):
+        yield claim(f"limit-{place}", rf"limit at $\epsilon = {e:.4g}$ against the series").equal(
+            edge_limit.limit_series(e), data.limit.sel(eps=e), 10 * e**5 + 1e-12, why
         )
     upper = eps >= np.sqrt(eps[0] * eps[-1])
-    for order in (1, 2, 3):
+    why = r"the next term raises the local power by up to $2.3\epsilon$; rounding over what is left"
+    for order, terms in ((1, "1 term"), (2, "2 terms"), (3, "3 terms")):
         left = left_over(data, order)[upper]
-        yield claim(
-            f"power-epsilon-left-{order}-{'s' if order > 1 else ''}",
-            f"power of epsilon left over after {order} term{'s' if order > 1 else ''}",
-        ).equal(
-            order + 1,
-            np.polyfit(np.log(eps[upper]), np.log(left), 1)[0],
-            2.5 * eps[-1] + 1e-12 / left.min(),
-            "the next term raises the local power by up to 2.3 eps; rounding over what is left",
+        yield claim(f"power-{order}", rf"power of $\epsilon$ left over after {terms}").equal(
+            order + 1, rate(eps[upper], left), 2.5 * eps[-1] + 1e-12 / left.min(), why
         )
     e = config.shown
-    yield claim(
-        f"orbit-epsilon-{e:g}-slow-{NEAR:g}",
-        f"orbit at epsilon = {e:g} against the slow manifold, for |z| < {NEAR:g}: largest difference",
-    ).zero(
+    sentence = rf"orbit at $\epsilon = {e:g}$ against the slow manifold, for $|z| < {NEAR:g}$: largest difference"
+    yield claim("manifold", sentence).zero(
         np.abs(data["T"] - data.manifold)[_slow(data.z.values)].max(),
         15 * e * NEAR**5 + 15 * e**2 * NEAR**4 + 10 * e**5,
-        "first terms left out, 131/16 eps z^5, 1799/256 eps^2 z^4 and 4.9 eps^5",
+        r"first terms left out, $\tfrac{131}{16}\epsilon z^5$, $\tfrac{1799}{256}\epsilon^2 z^4$, $4.9\epsilon^5$",
     )
     e = eps[0]
-    yield claim(f"distance-y-limit-{e:.4g}", f"distance of y* from the limit over eps^2, at epsilon = {e:.4g}").equal(
-        27 / 32 - 3 / 8, (float(edge_limit.fixed_point(e)) - data.limit[0]) / e**2, 2 * e, "third-order terms"
-    )
+    gap = (float(edge_limit.fixed_point(e)) - data.limit[0]) / e**2
+    sentence = rf"distance of $y^*$ from the limit over $\epsilon^2$, at $\epsilon = {e:.4g}$"
+    yield claim("fixed-point", sentence).equal(27 / 32 - 3 / 8, gap, 2 * e, "third-order terms")
 
 
 @run.figure
@@ -159,9 +149,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(data.z, data["T"], "o", ms=5, color="C0", alpha=0.5, label="gradient descent")
     sheet.guide(left, z, edge_limit.slow_manifold(z, config.shown), r"slow manifold $g(\tilde z;\epsilon)$")
     left.plot(0, 2 + edge_limit.limit_series(config.shown), "o", color="C1", ms=6, zorder=5)
-    left.set(title=rf"Orbits descend a slow manifold, $\epsilon={config.shown:g}$", xlabel=r"$\tilde z$", ylabel=r"$T$")
-    left.set(xlim=(-0.3, 0.3), ylim=(1.5, 2.95))
-    left.legend(loc="upper left")
+    title = rf"Orbits descend a slow manifold, $\epsilon={config.shown:g}$"
+    sheet.label(left, title, r"$\tilde z$", r"$T$", "upper left", xlim=(-0.3, 0.3), ylim=(1.5, 2.95))
     eps = data.eps.values
     fine = np.geomspace(eps[0], eps[-1], 100)
     for order in (1, 2, 3, 4):
@@ -169,15 +158,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         middle.loglog(eps, np.maximum(left_over(data, order), 1e-16), "o", **look)
         if order < 4:
             sheet.guide(middle, fine, abs(edge_limit.LIMIT_COEFFICIENTS[order]) * fine ** (order + 1))
-    middle.set(title="What the series leaves over", ylabel="error of the limit", ylim=(1e-14, 1e-2))
-    middle.legend(loc="upper left", ncols=2)
+    place = {"loc": "upper left", "ncols": 2}
+    sheet.label(middle, "What the series leaves over", r"$\epsilon$", "error of the limit", place, ylim=(1e-14, 1e-2))
     right.semilogx(eps, -(data.limit + eps / 2) / eps**2, "o", color="C0", label="gradient descent")
     sheet.guide(right, fine, -(edge_limit.limit_series(fine) + fine / 2) / fine**2, "series")
     sheet.guide(right, fine, -(edge_limit.fixed_point(fine) + fine / 2) / fine**2, r"fixed point $y^*$", ls=":", lw=1.5)
     sheet.mark(right, y=27 / 32, ls="-", color="C2", lw=0.9)
     right.text(eps[0], 27 / 32 - 0.012, r"$27/32$", color="C2", va="top")
-    right.set(title="Second-order coefficient", ylabel=r"$(2 - \epsilon/2 - \eta\lambda_\infty)/\epsilon^2$")
-    right.set_ylim(0.3, 0.95)
-    right.legend(loc="center left")
-    for axes in (middle, right):
-        axes.set(xlabel=r"$\epsilon$")
+    up = r"$(2 - \epsilon/2 - \eta\lambda_\infty)/\epsilon^2$"
+    sheet.label(right, "Second-order coefficient", r"$\epsilon$", up, "center left", ylim=(0.3, 0.95))

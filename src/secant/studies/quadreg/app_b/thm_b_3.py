@@ -6,17 +6,14 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
+from secant.studies.shared.exponents import slope
+from secant.studies.shared.regression import starts
 from secant.theory.edge import edge_limit, two_step
 
 
 class Config(Options):
-    epsilons: tuple[float, ...] = option(
-        (0.0025, 0.005, 0.01),
-        at_least=5e-4,
-        at_most=0.02,
-        longest=50,
-        ascending=True,
-        help="minus the second eigenvalue",
+    epsilons: tuple[float, ...] = starts.epsilons(
+        (0.0025, 0.005, 0.01), at_least=5e-4, at_most=0.02, longest=50, distinct=False, ascending=True
     )
     residuals: int = scaled(smoke=9, laptop=25, at_least=5, at_most=1_000, help="starting residuals")
     reach: float = option(6.0, at_least=5, at_most=8, help="largest 4 z^2 / epsilon of the starts")
@@ -75,46 +72,35 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     first, widest = data.isel(eps=0), data.isel(start=int(np.argmax(config.orbits)))
     eps, largest = float(first.eps), max(config.orbits)
-    yield claim("residual-end", "largest residual at the end").zero(
-        np.abs(data.last_z).max(), 1e-8, "the runs stop at 1e-9"
-    )
+    yield claim("residual-end", "largest final residual").zero(np.abs(data.last_z).max(), 1e-8, "the runs stop at 1e-9")
     remembered = abs(float(edge_limit.memory(largest, largest**2, eps)))
-    yield claim(
-        f"second-order-coefficient-{eps:g}", f"second-order coefficient of the limit, at epsilon = {eps:g}"
-    ).equal(
-        -3 / 8,
-        (widest.last_y + eps / 2) / eps**2,
-        eps + 2 * remembered / eps**2,
-        "third-order term of the fixed point, 7/32 eps, and twice the memory of the start",
+    why = r"third-order term of the fixed point, $\tfrac7{32}\epsilon$, and twice the memory of the start"
+    yield claim("second-order", rf"second-order coefficient of the limit, at $\epsilon = {eps:g}$").equal(
+        -3 / 8, (widest.last_y + eps / 2) / eps**2, eps + 2 * remembered / eps**2, why
     )
     ratio = first.delta.values / flow_memory(data.exponent.values, eps)
-    yield claim(
-        f"memory-map-flow-{eps:g}",
-        f"memory of the map over that of the flow, in closed form, at epsilon = {eps:g}: largest",
-    ).equal(
-        1.0,
-        ratio[np.argmax(np.abs(ratio - 1))],
-        eps * config.reach * (config.reach + 1),
-        "the second order of a step changes the exponent x of the memory by eps x (x + 1) / 2; twice that",
+    sentence = rf"largest ratio of the map's memory to the flow's in closed form, at $\epsilon = {eps:g}$"
+    why = r"twice $\tfrac12\epsilon x(x + 1)$, the second order of a step in the exponent $x$ of the memory"
+    yield claim("memory-map-flow", sentence).equal(
+        1.0, ratio[np.argmax(np.abs(ratio - 1))], eps * config.reach * (config.reach + 1), why
     )
     far = first.where(data.exponent > config.reach / 3, drop=True)
-    slope = -np.polyfit(far.exponent / 4, np.log(np.abs(far.delta)), 1)[0]
-    yield claim("how-limit-forgets", "how the limit forgets its start: -eps log|delta| over z_0^2").erratum(
-        (r"\lim|\delta_t| \le e^{-16\tilde z_0^2/\epsilon}|\delta_{t_-}|", 16.0),
-        (r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|", 4.0),
-        slope,
-        0.2,
-        "curvature of the closed form's logarithm, exp(-exponent) on the fitted range, and O(eps)",
-        note="2 z_0, an upper bound on z, is taken for a lower one, and a decay per two steps for one per step",
-        where="equations (127)-(130), condition of Theorem B.3",
+    wrong = (r"\lim|\delta_t| \le e^{-16\tilde z_0^2/\epsilon}|\delta_{t_-}|", 16.0)
+    right = (r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|", 4.0)
+    note = r"$2z_0$, an upper bound on z, is taken for a lower one, and a decay per two steps for one per step"
+    why = r"curvature of the closed form's logarithm, exp(-exponent) on the fitted range, and $O(\epsilon)$"
+    where = "equations (127)-(130), condition of Theorem B.3"
+    yield claim("forgets", r"how the limit forgets its start: $-\epsilon\ln|\delta|$ over $z_0^2$").erratum(
+        wrong, right, -slope(far.exponent / 4, np.log(np.abs(far.delta))), 0.2, why, note=note, where=where
     )
-    yield claim("memory-where-4", "memory where 4 z_0^2 = epsilon log(1/epsilon)").erratum(
+    yield claim("memory-condition", r"memory where $4z_0^2 = \epsilon\ln(1/\epsilon)$").erratum(
         (r"\lim|\delta_t| \le \epsilon^2", eps**2),
         (r"\lim|\delta_t| \le \epsilon", eps),
         abs(first.condition),
         0.0,
         "an inequality",
-        note="exp(-log(1/eps)) is eps; y is then within eps^2 of its fixed point, which is all the theorem needs",
+        note=r"$e^{-\ln(1/\epsilon)}$ is $\epsilon$; y is then within $\epsilon^2$ of its fixed point, which is all "
+        "that the theorem needs",
         relation="at most",
         where="equation (131)",
     )
@@ -122,7 +108,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 
 def flow_memory(exponent: np.ndarray, eps: float) -> np.ndarray:
-    """Of the start with y = 0 and 4 z^2 / eps: the limit of the flow in closed form, over y* and minus one."""
+    r"""The flow's limit in closed form over $y^*$, minus one, from $y = 0$ and this $4z^2/\epsilon$."""
     limit = edge_limit.flow_limit(np.sqrt(exponent * eps / 4), 0.0, eps)
     return np.asarray(limit) / np.asarray(edge_limit.fixed_point(eps)) - 1
 
@@ -132,45 +118,30 @@ def _decay(z: np.ndarray, y: np.ndarray, eps: float) -> Findings:
     z, y = z[np.isfinite(z)], y[np.isfinite(z)]
     turn = int(np.argmax(y < 0))
     later = turn + int(1 / eps / 2)  # half a decay time; a step of the map is two of descent
-    yield claim(
-        "lower-bound-residual", "lower bound on the residual where y turns negative, over the residual at the start"
-    ).erratum(
-        (r"\tilde z_t \ge 2e^{-\epsilon t}\tilde z_0", 2 * np.exp(-eps * 2 * turn)),
-        (r"\tilde z_t \ge e^{-\epsilon(t - t_-)/2}\tilde z_0", 1.0),
-        z[turn] / z[0],
-        eps,
-        "(1 - eps) against exp(-eps), over the turn",
-        note="2 z_0 bounds z from above, not from below; the decay is epsilon in two steps",
-        relation="at least",
-        where="equation (127), at t = t_-",
+    wrong = (r"\tilde z_t \ge 2e^{-\epsilon t}\tilde z_0", 2 * np.exp(-eps * 2 * turn))
+    right = (r"\tilde z_t \ge e^{-\epsilon(t - t_-)/2}\tilde z_0", 1.0)
+    note = r"$2z_0$ bounds z from above, not from below; the decay is $\epsilon$ in two steps"
+    why = r"$1 - \epsilon$ against $e^{-\epsilon}$, over the turn"
+    yield claim("bound-turn", "lower bound on the residual where y turns negative, over the start").erratum(
+        wrong, right, z[turn] / z[0], eps, why, note=note, relation="at least", where="equation (127), at t = t_-"
     )
-    yield claim(
-        "residual-half-decay",
-        "residual half a decay time after the turn, over the corrected lower bound",
-        given=later < len(z),
-        otherwise="the orbit ends before",
-    ).at_least(
-        1.0,
-        lambda: z[later] / z[0] / np.exp(-eps * (later - turn)),
-        "second order in eps of the decay, over half a decay time",
-        slack=2 * eps,
+    sentence = "residual half a decay time after the turn, over the corrected lower bound"
+    why = r"second order in $\epsilon$ of the decay, over half a decay time"
+    yield claim("bound-later", sentence, later < len(z), "the orbit ends before").at_least(
+        1.0, lambda: z[later] / z[0] / np.exp(-eps * (later - turn)), why, slack=2 * eps
     )
     # The printed logarithm is that of a negative number; its real part is that of epsilon / y_0.
     exact = 2 * np.log(y[0] / eps) / (8 * z[0] ** 2)
-    name = "steps until y falls below epsilon"
+    steps = claim("steps-small-y", r"steps until $y$ falls below $\epsilon$")
     if y[0] <= eps:
-        yield claim(name, name).undecided(exact, "y is below epsilon from the start", "at most")
+        yield steps.undecided(exact, "y is below epsilon from the start", "at most")
         return
-    yield claim(name, name).erratum(
-        (r"\log(-\epsilon/y_0)/8\tilde z_0^2", np.log(eps / y[0]) / (8 * z[0] ** 2)),
-        (r"2\log(y_0/\epsilon)/8\tilde z_0^2", exact),
-        2 * np.argmax(y < eps),
-        2.0,
-        "one pair of steps",
-        note="the logarithm of a negative number, whose real part is negative too; and a unit of this decay is two "
-        "steps",
-        relation="at most",
-        where="phase 1 of the proof, after equation (121)",
+    wrong = (r"\log(-\epsilon/y_0)/8\tilde z_0^2", np.log(eps / y[0]) / (8 * z[0] ** 2))
+    right = (r"2\log(y_0/\epsilon)/8\tilde z_0^2", exact)
+    note = "the logarithm of a negative number, whose real part is negative too; a unit of this decay is two steps"
+    where = "phase 1 of the proof, after equation (121)"
+    yield steps.erratum(
+        wrong, right, 2 * np.argmax(y < eps), 2.0, "one pair of steps", note=note, relation="at most", where=where
     )
 
 
@@ -188,8 +159,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.mark(left, y=star)
     left.text(0.215, star - 0.15, r"$y^*$", va="top", ha="right", fontsize=12)
     sheet.mark(left, y=0, ls="-", lw=0.6)
-    left.set(title=rf"Lowest-order dynamics, $\epsilon = {eps:g}$", xlabel=r"$\tilde z$", ylabel=r"$y/\epsilon$")
-    left.set(xlim=(0, 0.22), ylim=(-2, 12))
+    title = rf"Lowest-order dynamics, $\epsilon = {eps:g}$"
+    sheet.label(left, title, r"$\tilde z$", r"$y/\epsilon$", xlim=(0, 0.22), ylim=(-2, 12))
     x = np.linspace(0, config.reach, 200)
     for i, e in enumerate(config.epsilons):
         delta = np.abs(data.delta.isel(eps=i))
@@ -197,6 +168,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.guide(right, x, np.abs(flow_memory(x, eps)), "flow, closed form")
     sheet.guide(right, x, np.exp(-4 * x), ls=":", lw=1.5)
     right.text(1.6, 3.5e-3, r"printed $e^{-16\tilde z_0^2/\epsilon}$", ha="left", va="bottom")
-    right.set(title="Memory of the start", xlabel=r"$4\tilde z_0^2/\epsilon$, from $y_0 = 0$")
-    right.set(ylabel=r"$|y_\infty/y^* - 1|$", ylim=(1e-4, 1.2), xlim=(0, config.reach))
-    right.legend(loc="upper right")
+    along, look = r"$4\tilde z_0^2/\epsilon$, from $y_0 = 0$", {"ylim": (1e-4, 1.2), "xlim": (0, config.reach)}
+    sheet.label(right, "Memory of the start", along, r"$|y_\infty/y^* - 1|$", "upper right", **look)

@@ -6,39 +6,32 @@ import xarray as xr
 from jax import Array
 
 from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, options, ratio_of_means, sheet, study
-from secant.lab.registry.config import fits_memory, option, scaled
-from secant.studies.shared.regression import draws
+from secant.lab.registry.config import fits_memory, scaled
+from secant.studies.shared.regression import draws, models
+from secant.studies.shared.regression.tables import by_size
 from secant.theory.regression import quadratic_regression as qr
 from secant.theory.regression import random_regression as rr
 
 KINDS = (
     ("given_J", "exact", "mean acceleration over the exact one", r"symmetric, $s = 1/2$"),
-    ("unsymmetric", "unsymmetric_exact", "the same for Q of independent entries", "independent entries"),
+    ("unsymmetric", "unsymmetric_exact", "the same for $Q$ of independent entries", "independent entries"),
 )
-"""Of each kind of Q: the mean given the Jacobian, the exact one, and what claims and figure call them."""
+"""For each kind of Q: the mean given the Jacobian, the exact one, and their names in claims and figure."""
 
 
 class Config(Seeded):
-    outputs: tuple[int, ...] = scaled(
-        smoke=(1, 2, 5, 10),
-        laptop=(1, 2, 5, 10, 20, 20, 40),
-        paper=(1, 2, 5, 10, 20, 20, 40, 80),
-        at_least=1,
-        help="residuals D",
+    outputs: tuple[int, ...] = models.outputs(
+        (1, 2, 5, 10), (1, 2, 5, 10, 20, 20, 40), (1, 2, 5, 10, 20, 20, 40, 80), at_least=1
     )
-    parameters: tuple[int, ...] = scaled(
-        smoke=(5, 3, 3, 20),
-        laptop=(5, 3, 3, 20, 10, 40, 80),
-        paper=(5, 3, 3, 20, 10, 40, 80, 160),
-        at_least=1,
-        help="parameters P, as many entries",
+    parameters: tuple[int, ...] = models.parameters(
+        (5, 3, 3, 20), (5, 3, 3, 20, 10, 40, 80), (5, 3, 3, 20, 10, 40, 80, 160), at_least=1
     )
     jacobians: int = scaled(
         smoke=5_000, laptop=20_000, paper=200_000, at_least=200, at_most=10_000_000, help="random Jacobians a size"
     )
     draws: int = options.draws(20_000, 100_000, 400_000, at_least=200, at_most=10_000_000)
-    sigma_z: float = option(0.8, at_least=1e-3, at_most=1e3, help="standard deviation of the residuals")
-    sigma_J: float = option(0.5, at_least=1e-3, at_most=1e3, help="standard deviation of the Jacobian's entries")
+    sigma_z: float = models.residual_scale(0.8)
+    sigma_J: float = models.jacobian_scale(0.5)
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""
@@ -53,7 +46,7 @@ def run(config: Config) -> xr.Dataset:
     $D$ and $P$, the largest eigenvalue of $JJ^\top$ at the start of gradient flow has $$\mathbb E[\ddot\lambda] =
     2s\,\sigma_z^2\,\bigl(DP\,\mathbb E[\lambda] + \mathbb E[\lambda^2]/\sigma_J^2\bigr),$$ so that $\mathbb
     E[\ddot\lambda]/\mathbb E[\lambda] \approx 2s\,DP\,\sigma_z^2\,\{1 + (D^{-1/2} + P^{-1/2})^2\}$ for large ones. For
-    a $Q$ of independent entries of unit variance, not symmetric, it is $2\sigma_z^2(DP + 1)\,\mathbb E[\lambda]$.
+    a $Q$ of independent entries of unit variance, not symmetric, the mean is $2\sigma_z^2(DP + 1)\,\mathbb E[\lambda]$.
 
     Given $J$ the mean holds the repulsion $\sum_k(\dots)/(\lambda - \lambda_k)$ by the other eigenvalues, which has no
     variance. Integration by parts in the density of the eigenvalues removes it: with $\sigma_J = 1$, $n = \min(D, P)$
@@ -74,9 +67,7 @@ def run(config: Config) -> xr.Dataset:
     return xr.concat([_jacobians(config, D, P) for D, P in pairs], "size").assign(
         direct=("all", second, {"long_name": "acceleration of single draws, (3, 5)"}),
         direct_given_J=("all", own, {"long_name": "its mean for the draw's own Jacobian"}),
-        size=[f"({D}, {P})" for D, P in pairs],
-        D=("size", list(config.outputs)),
-        P=("size", list(config.parameters)),
+        **by_size(pairs),
     )
 
 
@@ -93,45 +84,41 @@ def _jacobians(config: Config, D: int, P: int) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for P in (2, 3, 8):
-        for kind, variance in (("symmetric Q", 0.5), ("Q of independent entries", None)):
+        for kind, label, variance in (("symmetric", "symmetric Q", 0.5), ("free", "Q of independent entries", None)):
             given, exact = rr.two_residual_acceleration(P, config.sigma_z, config.sigma_J, variance)
-            yield claim(
-                f"mean-acceleration-exact-{kind}-{P}",
-                f"mean acceleration over the exact one by quadrature, {kind}, (D, P) = (2, {P})",
-            ).equal(1.0, given / exact, 1e-9, "an identity: 200 nodes for a smooth function, and rounding")
+            sentence = f"mean acceleration over the exact one by quadrature, {label}, (D, P) = (2, {P})"
+            yield claim(f"two-residuals-{kind}-{P}", sentence).equal(
+                1.0, given / exact, 1e-9, "an identity: 200 nodes for a smooth function, and rounding"
+            )
     rounding = Tolerance(1e-12, why="without another eigenvalue they are the same: rounding")
     for name, formula, sentence, _ in KINDS:
         for place, size in enumerate(data["size"].values):
             one = data.isel(size=place)
             found = ratio_of_means(one[name].values, one[formula].values)
             within = rounding if one.D == 1 and name == "unsymmetric" else draws.heavy_tail(found)
-            yield claim(f"{sentence}-d-p-{size}", f"{sentence}, (D, P) = {size}").equal(1.0, found, within)
+            yield claim(f"exact-{name}-{size}", f"{sentence}, (D, P) = {size}").equal(1.0, found, within)
     for several in np.flatnonzero(np.minimum(data.D, data.P) > 1):
         one = data.isel(size=several)
         # Both sides are measured: it is their difference that has a sampling error.
-        found = estimate(one.repelled - one.repelled_exact)._replace(value=one.repelled.mean())
-        name = f"repulsion of the largest eigenvalue, (D, P) = {one['size'].item()}"
-        yield claim(name, name).equal(one.repelled_exact.mean(), found, draws.heavy_tail(found))
-    yield claim(
-        "acceleration-single-draws",
-        "acceleration of single draws over its mean for the draw's own Jacobian, (D, P) = (3, 5)",
-    ).equal(
-        1.0,
-        estimate(data.direct / data.direct_given_J),
-        0,
-        "exact at every size: the sampling error alone",
-        note="unit variance off the diagonal; the ratio has no heavy tail",
+        found, size = (
+            estimate(one.repelled - one.repelled_exact)._replace(value=one.repelled.mean()),
+            one["size"].item(),
+        )
+        yield claim(f"repulsion-{size}", f"repulsion of the largest eigenvalue, (D, P) = {size}").equal(
+            one.repelled_exact.mean(), found, draws.heavy_tail(found)
+        )
+    sentence = "acceleration of single draws over its mean for the draw's own Jacobian, (D, P) = (3, 5)"
+    note = "unit variance off the diagonal; the ratio has no heavy tail"
+    yield claim("single-draws", sentence).equal(
+        1.0, estimate(data.direct / data.direct_given_J), 0, "exact at every size: the sampling error alone", note=note
     )
     alone = data.isel(size=np.flatnonzero(data.D == 1)[:1])
     scale = 2 * config.sigma_z**2 * config.sigma_J**2 * alone.P * (alone.P + 1)
-    yield claim(
-        "mean acceleration of a single residual over 2 sigma_z^2 sigma_J^2 P (P + 1)"
-        + "".join(f", P = {P}" for P in alone.P.values),
-        "mean acceleration of a single residual over 2 sigma_z^2 sigma_J^2 P (P + 1)"
-        + "".join(f", P = {P}" for P in alone.P.values),
-        given=alone.sizes["size"],
-        otherwise="no size has one residual",
-    ).equal(1.0, estimate(alone.given_J / scale), 0, "the eigenvalue is chi-squared there: the sampling error alone")
+    sentence = r"mean acceleration of a single residual over $2 \sigma_z^2 \sigma_J^2 P (P + 1)$"
+    sentence += "".join(f", P = {P}" for P in alone.P.values)
+    yield claim("single-residual", sentence, alone.sizes["size"], "no size has one residual").equal(
+        1.0, estimate(alone.given_J / scale), 0, "the eigenvalue is chi-squared there: the sampling error alone"
+    )
 
 
 @run.figure
@@ -146,9 +133,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         look = {"marker": "_", "ms": 22, "mew": 2, "ls": "none", "zorder": 0}
         sheet.guide(left, x, data[formula].mean("draw") / limit, "exact" if i else None, **look)
     left.set_xticks(x, data["size"].values)
-    left.set(title="Mean acceleration, over equation (147)", xlabel="(D, P)", ylabel="over the limit of large sizes")
-    left.set(ylim=(0, None), xlim=(-0.5, len(x) - 0.5))
-    left.legend(loc="lower right")
+    look = {"ylim": (0, None), "xlim": (-0.5, len(x) - 0.5)}
+    up = "over the limit of large sizes"
+    sheet.label(left, "Mean acceleration, over equation (147)", "(D, P)", up, "lower right", **look)
     last, count = data.isel(size=-1), np.arange(1, data.sizes["draw"] + 1)
     keep = np.unique(np.geomspace(10, len(count), 400).astype(int)) - 1
     for name, colour, label in (
@@ -157,8 +144,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     ):
         running = np.cumsum(last[name].values) / count / float(last.exact.mean())
         right.semilogx(count[keep], running[keep], color=colour, label=label)
-    right.set(title=f"Two averages with the same mean, {last['size'].item()}", xlabel="number of Jacobians")
-    right.set(ylabel="running average")
-    right.legend(loc="upper right")
+    title = f"Two averages with the same mean, {last['size'].item()}"
+    sheet.label(right, title, "number of Jacobians", "running average", "upper right")
     for axes in (left, right):
         sheet.mark(axes, y=1)

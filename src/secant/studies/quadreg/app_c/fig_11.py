@@ -6,22 +6,22 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
+from secant.studies.shared.regression import models
 from secant.studies.shared.regression.draws import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
+from secant.studies.shared.regression.tables import by_size
 from secant.theory.regression import quadratic_regression as qr
 from secant.theory.regression import random_regression as rr
 
 
 class Config(Seeded):
-    outputs: tuple[int, ...] = scaled(smoke=(10, 20), laptop=(10, 30, 60), at_least=2, help="residuals D")
-    parameters: tuple[int, ...] = scaled(
-        smoke=(20, 40), laptop=(20, 60, 120), at_least=2, help="parameters P, as many entries"
-    )
+    outputs: tuple[int, ...] = models.outputs((10, 20), (10, 30, 60))
+    parameters: tuple[int, ...] = models.parameters((20, 40), (20, 60, 120))
     draws: int = options.draws(400, 400, 100, at_least=20, at_most=100_000)
     low: float = option(0.03, at_least=1e-3, at_most=1e3, help="smallest standard deviation of the residuals")
-    high: float = option(3.0, at_least=1e-3, at_most=1e3, help="largest")
+    high: float = option(3.0, at_least=1e-3, at_most=1e3, help="largest standard deviation of the residuals")
     points: int = option(7, at_least=2, at_most=100, help="standard deviations, equally spaced in the logarithm")
-    sigma_J: float = option(1.0, at_least=1e-3, at_most=1e3, help="standard deviation of the Jacobian's entries")
+    sigma_J: float = models.jacobian_scale(1.0)
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory, and a range."""
@@ -36,8 +36,8 @@ def run(config: Config) -> xr.Dataset:
     $\sigma_z^2\sigma_J^2\,DP\cdot P(1 + \sqrt{D/P})^2$ for large $D$ and $P$ (equation (147), with
     $Q_\alpha = \tfrac12(A + A^\top)$): a line of slope two against $\sigma_z$, doubly logarithmic. One draw has a term
     linear in $\sigma_z$ as well, $-2v_1^\top Q(J^\top\dot z, \cdot)J^\top v_1$, which is odd in $z$ and has mean zero:
-    averaged over $z$ and $-z$ every draw has slope two exactly, without that average small $\sigma_z$ shows only the
-    odd term's sampling error.
+    averaged over $z$ and $-z$ every draw has slope two exactly. Without that average, small $\sigma_z$ show only the
+    sampling error of the odd term.
     """
     sigmas = np.geomspace(config.low, config.high, config.points)
     pairs = sizes(config.outputs, config.parameters)
@@ -60,10 +60,8 @@ def run(config: Config) -> xr.Dataset:
             "one_sign": (dims, found[..., 0], {"long_name": "acceleration, one sign of z"}),
             "given_J": (dims, given_J, {"long_name": "mean acceleration for the draw's Jacobian"}),
             "line": (("size", "sigma_z"), np.array(line)),
-            "D": ("size", list(config.outputs)),
-            "P": ("size", list(config.parameters)),
         },
-        coords={"size": [f"({D}, {P})" for D, P in pairs], "sigma_z": sigmas},
+        coords={**by_size(pairs), "sigma_z": sigmas},
     )
 
 
@@ -71,37 +69,32 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     slopes = np.diff(np.log(np.abs(data.acceleration)), axis=-1) / np.diff(np.log(data.sigma_z))
     enlarged = float(np.abs(data.one_sign / data.acceleration).max())
-    yield claim(
-        "slope-sigma-z", "slope against sigma_z of every draw, averaged over z and -z: largest distance from two"
-    ).zero(
-        np.abs(slopes - 2).max(),
-        1e-12 * max(1.0, enlarged),
-        f"an identity: rounding, {enlarged:.0f} times larger where the odd part cancels",
-    )
+    sentence = r"slope against $\sigma_z$ of every draw, averaged over $z$ and $-z$: largest distance from two"
+    why = f"an identity: rounding, {enlarged:.0f} times larger where the odd part cancels"
+    yield claim("slope", sentence).zero(np.abs(slopes - 2).max(), 1e-12 * max(1.0, enlarged), why)
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
         last, D, P = one.isel(sigma_z=-1), int(one.D), int(one.P)
         found = estimate(last.acceleration / last.line)
         tail, top = heavy_tail(found), rr.mean_top(D, P)
-        yield claim(f"mean-acceleration-line-{size}", f"mean acceleration over the line, (D, P) = {size}").equal(
+        yield claim(f"line-{size}", f"mean acceleration over the line, (D, P) = {size}").equal(
             (1 + top / (D * P)) * top / rr.edge(D, P),
             found,
             tail.absolute,
-            f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
+            rf"predicted with its next order, up to $\min(D, P)^{{-4/3}}$; {tail.why}",
             relative=min(D, P) ** (-4 / 3),
             note="the line is the limit of large sizes",
         )
-        yield claim(
-            f"acceleration-mean-draw-{size}", f"acceleration over its mean for the draw's own Jacobian, (D, P) = {size}"
-        ).equal(
-            1.0,
-            estimate(last.acceleration / last.given_J),
-            0,
-            "exact at every size, without a heavy tail: the sampling error alone",
+        own = estimate(last.acceleration / last.given_J)
+        sentence = f"acceleration over its mean for the draw's own Jacobian, (D, P) = {size}"
+        yield claim(f"own-jacobian-{size}", sentence).equal(
+            1.0, own, 0, "exact at every size, without a heavy tail: the sampling error alone"
         )
         odd = (one.one_sign - one.acceleration).isel(sigma_z=0)
-        name = f"mean of the part odd in z, over its root mean square, (D, P) = {size}"
-        yield claim(name, name).zero(estimate(odd / np.sqrt(np.mean(odd**2))), 0, "zero: the sampling error alone")
+        sentence = f"mean of the part odd in $z$, over its root mean square, (D, P) = {size}"
+        yield claim(f"odd-part-{size}", sentence).zero(
+            estimate(odd / np.sqrt(np.mean(odd**2))), 0, "zero: the sampling error alone"
+        )
 
 
 @run.figure

@@ -6,28 +6,23 @@ import xarray as xr
 
 from secant.dynamics import flow
 from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study
+from secant.studies.shared.regression import models
 from secant.studies.shared.regression.draws import check_sizes, each_draw, scaled_start, standard_error, top, weakest
 from secant.theory.regression import quadratic_regression as qr
 
 FALLEN = 1e-2
 """Runs are timed until their loss has fallen by this factor."""
 SMALL = 1e-2
-"""One more scale of residuals than asked for is so many times the smallest: there the first order says everything."""
+"""One more scale is this multiple of the smallest scale that was asked for: there the first order says everything."""
 
 
 class Config(Seeded):
     outputs: int = scaled(smoke=10, laptop=30, at_least=2, help="residuals D")
     parameters: int = scaled(smoke=20, laptop=60, at_least=2, help="parameters P")
-    residuals: tuple[float, ...] = scaled(
-        smoke=(0.01, 0.3, 1.0, 2.0, 4.0),
-        laptop=(0.01, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0),
-        at_least=1e-3,
-        at_most=1e3,
-        shortest=2,
-        ascending=True,
-        help="rescaled standard deviations of the residuals",
+    residuals: tuple[float, ...] = models.residuals(
+        (0.01, 0.3, 1.0, 2.0, 4.0), (0.01, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0), at_most=1e3, shortest=2, ascending=True
     )
-    jacobian: float = option(0.1, at_least=1e-4, at_most=1e3, help="rescaled variance of the Jacobian")
+    jacobian: float = models.jacobian(0.1, at_least=1e-4, at_most=1e3)
     draws: int = options.draws(8, 8, 100, at_least=3, at_most=10_000)
     until: float = option(40.0, at_least=1, at_most=1e4, help="last time, over the sum of the two scales")
 
@@ -75,7 +70,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _time_to_fall(loss: np.ndarray, time: np.ndarray) -> float:
-    """By interpolation of logarithms; no number where it does not fall that far."""
+    """The time by interpolation of logarithms; NaN where the loss does not fall that far."""
     if not loss[-1] < FALLEN:
         return np.nan
     return float(np.exp(np.interp(np.log(FALLEN), np.log(loss[::-1]), np.log(time[::-1] + 1e-9))))
@@ -87,50 +82,35 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     begin, *_, end = data.top.transpose("time", "draw", "residual").values
     steps = np.diff(end, axis=1)
     worst = weakest(steps)
-    yield claim(
-        "smallest-rise-mean", "smallest rise of the mean final curvature from one scale of residuals to the next"
-    ).at_least(0.0, estimate(steps[:, worst]), note=f"from {scale[worst]:g} to {scale[worst + 1]:g}")
-    yield claim(
-        f"mean-size-relative-{scale[0]:g}",
-        f"mean size of the relative change of curvature at the smallest residuals, {scale[0]:g}",
-    ).at_most(
+    sentence = "smallest rise of the mean final curvature from one scale of residuals to the next"
+    note = f"from {scale[worst]:g} to {scale[worst + 1]:g}"
+    yield claim("rise", sentence).at_least(0.0, estimate(steps[:, worst]), note=note)
+    sentence = f"mean size of the relative change of curvature at the smallest residuals, {scale[0]:g}"
+    yield claim("small-residuals", sentence).at_most(
         0.1, estimate(np.abs(end[:, 0] / begin[:, 0] - 1)), "'don't change their curvature much', read as ten percent"
     )
     change, first = data.lazy.values.T
     largest = float(np.abs(first).max())
-    yield claim(
-        f"change-curvature-residuals-{SMALL * scale[0]:g}",
-        f"change of curvature at residuals of {SMALL * scale[0]:g} over that to first order: slope",
-    ).equal(
-        1.0,
-        first @ change / (first @ first),
-        1e-2 + 20 * largest,
-        "the next order, in which repulsion by one over a distance of eigenvalues counts; one percent for the "
-        "integration of changes as small as these",
-        note=f"the largest change is {largest:.1g} of the curvature",
+    sentence = f"slope of the change of curvature against its first order, residuals of {SMALL * scale[0]:g}"
+    why = "next order, with repulsion by one over a distance of eigenvalues; one percent for integrating tiny changes"
+    aside = f"the largest change is {largest:.1g} of the curvature"
+    yield claim("first-order", sentence).equal(
+        1.0, first @ change / (first @ first), 1e-2 + 20 * largest, why, note=aside
     )
     ratio = end / scale
-    yield claim(
-        f"final-curvature-scale-{scale[-1]:g}-{scale[-2]:g}",
-        f"final curvature over the scale of residuals, {scale[-1]:g} against {scale[-2]:g}",
-    ).equal(
-        1.0,
-        estimate(ratio[:, -1] / ratio[:, -2]),
-        config.jacobian / scale[-2],
-        "the start has a share of order sigma_J~^2 / sigma_z~ of the curvature",
-        note=f"the ratio itself is {ratio[:, -1].mean():.2f} with standard error {standard_error(ratio[:, -1]):.2f}",
+    mean, error = ratio[:, -1].mean(), standard_error(ratio[:, -1])
+    sentence = f"final curvature over the scale of residuals, {scale[-1]:g} against {scale[-2]:g}"
+    why = r"the start has a share of order $\tilde\sigma_J^2/\tilde\sigma_z$ of the curvature"
+    aside = f"the ratio itself is {mean:.2f} with standard error {error:.2f}"
+    yield claim("proportional", sentence).equal(
+        1.0, estimate(ratio[:, -1] / ratio[:, -2]), config.jacobian / scale[-2], why, note=aside
     )
     fell = int((data.loss.isel(time=-1) < FALLEN).sum())
     steps = np.diff(np.log10(data.fallen.values), axis=1)
     worst = weakest(steps, above=False)
-    yield claim(
-        f"logarithm-time-until-{FALLEN:g}",
-        f"logarithm of the time until the loss has fallen to {FALLEN:g}: largest change from one scale to the next",
-    ).at_most(
-        0.0,
-        estimate(steps[:, worst]),
-        note=f"from {scale[worst]:g} to {scale[worst + 1]:g}; {fell} of {data.fallen.size} runs fell that far",
-    )
+    note = f"from {scale[worst]:g} to {scale[worst + 1]:g}; {fell} of {data.fallen.size} runs fell that far"
+    sentence = f"largest change of log(time until the loss has fallen to {FALLEN:g}) from one scale to the next"
+    yield claim("time-to-fall", sentence).at_most(0.0, estimate(steps[:, worst]), note=note)
 
 
 @run.figure
@@ -143,15 +123,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         one = data.isel(draw=0, residual=i, time=slice(1, None))
         left.loglog(one.clock, one.loss, color=colour, label=f"{config.residuals[i]:g}")
         middle.loglog(one.clock, one["top"], color=colour)
-    left.set(title="Loss", xlabel="time", ylabel=r"$L(t)/L(0)$", ylim=(1e-8, 2), xlim=(5e-3, None))
-    left.legend(title=r"$\tilde\sigma_z$", loc="lower left", fontsize=8)
-    middle.set(title="Curvature", xlabel="time", ylabel=r"$\lambda_{\max}$", xlim=(5e-3, None))
+    legend = {"title": r"$\tilde\sigma_z$", "loc": "lower left", "fontsize": 8}
+    sheet.label(left, "Loss", "time", r"$L(t)/L(0)$", legend, ylim=(1e-8, 2), xlim=(5e-3, None))
+    sheet.label(middle, "Curvature", "time", r"$\lambda_{\max}$", xlim=(5e-3, None))
     end, begin = data["top"].isel(time=-1), float(data["top"].isel(time=0).mean())
     far = float((end / data.residual).isel(residual=-1).mean())
     sheet.guide(right, data.residual, far * data.residual, rf"${far:.2f}\,\tilde\sigma_z$")
     sheet.mark(right, y=begin, ls=":", lw=1.4, label="at the start")
     look = {"fmt": "o", "ms": 6, "capsize": 3, "color": "C0", "label": f"mean of {config.draws} draws"}
     right.errorbar(data.residual, end.mean("draw"), 2 * standard_error(end.values), **look)
-    right.set(title="Final curvature", xlabel=r"$\tilde\sigma_z$", ylabel=r"$\lambda_{\max}(\infty)$")
-    right.set(xscale="log", yscale="log", ylim=(begin / 4, None))
-    right.legend(loc="upper left")
+    look = {"xscale": "log", "yscale": "log", "ylim": (begin / 4, None)}
+    sheet.label(right, "Final curvature", r"$\tilde\sigma_z$", r"$\lambda_{\max}(\infty)$", "upper left", **look)

@@ -20,9 +20,9 @@ def run(config: EdgeConfig) -> xr.Dataset:
 
 
 def without_drift(data: xr.Dataset) -> tuple[xr.Dataset, float]:
-    """First episode with its squared residuals and the rest of each change of the curvature, less the drift; the drift.
+    """The first episode with its squared residuals and each change of the curvature less the drift; the drift.
 
-    That is the mean where the residual is tiny. Where there is an obstacle, there is neither.
+    The drift is the mean change where the residual is tiny. Where there is an obstacle, there is neither.
     """
     first = episode(data)
     size = np.abs(first.z.values)
@@ -36,27 +36,22 @@ def check(data: xr.Dataset, config: EdgeConfig) -> Findings:
     why = obstacle(data)
     first, drift = without_drift(data)
     squares, rest = first.square.values, first.rest.values
-    yield claim("rise-y-two", "rise of y in two steps while the residual along the mode is tiny").at_least(
+    yield claim("drift", r"rise of $y$ in two steps while the residual along the mode is tiny").at_least(
         0.0, drift, "an inequality: progressive sharpening", note=why
     )
-    yield claim(
-        "correlation-rest-change",
-        "correlation of the rest of the change with the square of the residual, first episode",
-    ).at_most(-STRAIGHT, correlation(rest, squares), "an inequality: close to a line that falls", note=why)
-    yield claim("slope-line", "slope of that line").at_most(
+    sentence = "correlation of the rest of the change with the square of the residual, first episode"
+    yield claim("correlation", sentence).at_most(
+        -STRAIGHT, correlation(rest, squares), "an inequality: close to a line that falls", note=why
+    )
+    yield claim("slope", "slope of that line").at_most(
         0.0, slope_through_zero(squares, rest), "an inequality: the residual lowers the curvature", note=why
     )
     large = squares > 0.05 * squares.max(initial=0.0)
     ratio = rest[large] / squares[large]
-    alone = "whether it is a function of y alone, one episode does not decide: the figure shows it against y and time"
-    yield claim(
-        "spread-ratio-square", "spread of the ratio to the square of the residual over its mean, large residuals"
-    ).at_least(
-        0.05,
-        ratio.std() / abs(ratio.mean()) if len(ratio) > 2 else np.nan,
-        "an inequality: it is not constant",
-        note=why or alone,
-    )
+    spread = ratio.std() / abs(ratio.mean()) if len(ratio) > 2 else np.nan
+    alone = "one episode does not decide whether it is a function of y alone: the figure shows it against y and time"
+    sentence = "spread of the ratio to the square of the residual over its mean, large residuals"
+    yield claim("ratio", sentence).at_least(0.05, spread, "an inequality: it is not constant", note=why or alone)
 
 
 @run.figure
@@ -71,5 +66,5 @@ def draw(data: xr.Dataset, figure: Figure, config: EdgeConfig) -> None:
     sheet.label(left, "Change of the curvature in two steps", r"$z_1^2$", r"$y(t+2) - y(t) - b$", "best")
     large = first.isel(step=first.square.values > 0.02 * most)
     points = right.scatter(large.y, large.rest / large.square, s=10, c=large.step, cmap="viridis")
-    right.set(title="Over the square of the residual", xlabel=r"$y$", ylabel=r"$(y(t+2) - y(t) - b)\,/\,z_1^2$")
+    sheet.label(right, "Over the square of the residual", r"$y$", r"$(y(t+2) - y(t) - b)\,/\,z_1^2$")
     figure.colorbar(points, ax=right, label="step")

@@ -26,27 +26,18 @@ def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
     network, early = one_model(data, NETWORK), one_model(data, FROM_START)
     half = max(first_above(network) // 2, 1)
     early_fall, own = (float(np.log(one.loss.sel(step=half) / one.loss.sel(step=0))) for one in (early, network))
-    yield claim(
-        "fall-log-loss",
-        "fall of log(loss) on the first half of the way to the edge, expansion at the start over network",
-    ).equal(
-        1.0,
-        np.nan if why or not own else early_fall / own,
-        0.1,
-        "'good approximation', read as within ten percent",
-        note=why or f"{half} steps, in which the loss of the network falls to {np.exp(own):.2g} of its start",
-    )
+    ratio = np.nan if why or not own else early_fall / own
+    note = why or f"{half} steps, in which the loss of the network falls to {np.exp(own):.2g} of its start"
+    sentence = "fall of log(loss) on the first half of the way to the edge, expansion at the start over network"
+    yield claim("fall", sentence).equal(1.0, ratio, 0.1, "'good approximation', read as within ten percent", note=note)
     found = {name: peaks(data, name) for name in (NETWORK, QUADRATIC, CUBIC) if name in data.model}
     steps = {name: ", ".join(f"{int(step):,}" for step in one.step[:4]) for name, one in found.items()}
     for name in (QUADRATIC, CUBIC):
-        yield claim(
-            f"height-first-peak-{name}", f"height of the first peak of the residual along the mode, {name} over network"
-        ).equal(
-            1.0,
-            np.nan if why else found[name].height[0] / found[NETWORK].height[0],
-            0.25,
-            "'the same shape', read as within a quarter",
-            note=why or f"peaks at steps {steps[name]}; network {steps[NETWORK]}",
+        height = np.nan if why else found[name].height[0] / found[NETWORK].height[0]
+        note = why or f"peaks at steps {steps[name]}; network {steps[NETWORK]}"
+        sentence = f"height of the first peak of the residual along the mode, {name} over network"
+        yield claim(f"height-{name.split()[0]}", sentence).equal(
+            1.0, height, 0.25, "'the same shape', read as within a quarter", note=note
         )
     # Where there is one peak, nothing is decided of oscillations.
     once = ", ".join(name for name, one in found.items() if one.sizes["step"] < 2)
@@ -56,37 +47,26 @@ def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
     if not why:
         period = {name: float(one.step[count - 1] - one.step[0]) / (count - 1) for name, one in found.items()}
         fall = {name: float(one.height[1] / one.height[0]) for name, one in found.items()}
-    for sentence, ratio, reason, note in (
-        (
-            "mean steps from peak to peak, network over quadratic model",
-            period[NETWORK] / period[QUADRATIC],
-            "faster in the network",
-            f"over {count} peaks: " + ", ".join(f"{name} {steps:.0f}" for name, steps in period.items()),
-        ),
-        (
-            "error of the cubic model in these steps, over that of the quadratic one",
-            _over(period[CUBIC] - period[NETWORK], period[QUADRATIC] - period[NETWORK]),
-            "the third order improves the period",
-            "",
-        ),
-        (
-            "error of the cubic model in the second peak over the first, over that of the quadratic one",
-            _over(np.log(fall[CUBIC] / fall[NETWORK]), np.log(fall[QUADRATIC] / fall[NETWORK])),
-            "the third order improves the size",
-            ", ".join(f"{name} {share:.2f}" for name, share in fall.items()),
-        ),
-        (
-            "second peak over the first, network over quadratic model",
-            fall[NETWORK] / fall[QUADRATIC],
-            "damped more quickly in the network",
-            "as appendix D.2 has it; the caption of figure 14 says that the oscillations are larger in the network",
-        ),
+    periods = f"over {count} peaks: " + ", ".join(f"{name} {steps:.0f}" for name, steps in period.items())
+    falls = ", ".join(f"{name} {share:.2f}" for name, share in fall.items())
+    better = "error of the cubic model in {}, over the quadratic model's error"
+    wrong_period = _over(period[CUBIC] - period[NETWORK], period[QUADRATIC] - period[NETWORK])
+    wrong_fall = _over(np.log(fall[CUBIC] / fall[NETWORK]), np.log(fall[QUADRATIC] / fall[NETWORK]))
+    caption = "as appendix D.2 has it; the caption of figure 14 says that the oscillations are larger in the network"
+    mean, second = "mean steps from peak to peak", "second peak over the first"
+    two = "network over quadratic model"
+    ratios = period[NETWORK] / period[QUADRATIC], fall[NETWORK] / fall[QUADRATIC]
+    for key, sentence, ratio, reason, note in (
+        ("period", f"{mean}, {two}", ratios[0], "faster in the network", periods),
+        ("period-cubic", better.format("these steps"), wrong_period, "the third order improves the period", ""),
+        ("damping-cubic", better.format(f"the {second}"), wrong_fall, "the third order improves the size", falls),
+        ("damping", f"{second}, {two}", ratios[1], "damped more quickly in the network", caption),
     ):
-        yield claim(sentence, sentence).at_most(1.0, ratio, f"an inequality: {reason}", note=why or note)
+        yield claim(key, sentence).at_most(1.0, ratio, f"an inequality: {reason}", note=why or note)
 
 
 def _over(a: float, b: float) -> float:
-    """The size of one error over that of another; NaN where neither model has any."""
+    """The size of one error over the size of another; NaN where neither model has any."""
     return float(np.divide(abs(a), abs(b))) if b else np.inf if a else np.nan
 
 

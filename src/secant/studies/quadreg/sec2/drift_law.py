@@ -13,14 +13,9 @@ from secant.theory.edge import edge_limit, quartic, two_eigenvalue
 
 class Config(Seeded):
     modes: int = option(5, at_least=2, at_most=50, help="eigenvalues of the random spectra")
-    spectra: int = scaled(smoke=12, laptop=40, paper=200, at_least=3, at_most=10_000, help="random spectra a width")
-    widths: tuple[float, ...] = option(
-        (0.15, 0.3, 0.45),
-        at_least=0.1,
-        at_most=0.6,
-        longest=20,
-        distinct=True,
-        help="eigenvalues lie between 1 - width and 1",
+    spectra: int = scaled(smoke=12, laptop=40, paper=200, at_least=3, at_most=10_000, help="random spectra a span")
+    spans: tuple[float, ...] = option(
+        (0.15, 0.3, 0.45), at_least=0.1, at_most=0.6, longest=20, distinct=True, help="eigenvalues lie in [1 - span, 1]"
     )
     residual: float = option(0.25, at_least=0.1, at_most=0.4, help="residual at the start of the long runs")
     small: float = option(1e-4, at_least=1e-6, at_most=0.01, help="residual of the drift measurements")
@@ -45,7 +40,7 @@ def run(config: Config) -> xr.Dataset:
     $$\eta\lambda_\infty - 2 \approx -\tfrac12\,\frac{\mathrm{Var}_J(\omega)}{\langle\omega^2\rangle_J},$$
     which for eigenvalues $\{1, -\epsilon\}$ and offset $\tilde E$ is $-\tfrac\epsilon2(1 - \tfrac12\tilde E)$.
     """
-    z, modes, cases = config.small, config.modes, len(config.widths) * config.spectra
+    z, modes, cases = config.small, config.modes, len(config.spans) * config.spectra
     kinds = ((200, -1.0, 1.0), (200, 0.1, 1.0), (cases, 0.0, 1.0), (cases, 0.2, 1.0))
 
     def one(key: jax.Array, rows: int, low: float, high: float) -> jax.Array:
@@ -68,8 +63,8 @@ def run(config: Config) -> xr.Dataset:
     drift, law = pair(wild, wild_weights)
 
     # (b) all the way down, spectra of small variance
-    widths = np.repeat(config.widths, config.spectra)[:, None]
-    spectra, weights = 1 - widths * np.asarray(places), np.asarray(weights)
+    spans = np.repeat(config.spans, config.spectra)[:, None]
+    spectra, weights = 1 - spans * np.asarray(places), np.asarray(weights)
     weights = weights / weights.sum(-1, keepdims=True)
     mean = np.sum(weights * spectra, -1, keepdims=True)
     J = np.sqrt(weights * (2 + 2 * mean * config.residual + config.residual**2 / 2))
@@ -99,7 +94,7 @@ def run(config: Config) -> xr.Dataset:
     )
     z_end, T_end = map(np.asarray, ends.state)
     moments = map(np.asarray, two_eigenvalue.higher_moments(z_end, T_end, -config.epsilon, offsets))
-    return unfold(down, "case", width=config.widths, spectrum=range(config.spectra)).assign(
+    return unfold(down, "case", span=config.spans, spectrum=range(config.spectra)).assign(
         drift=("sample", np.asarray(drift), {"long_name": "two-step change of y over z^2"}),
         law=("sample", np.asarray(law)),
         offset_limit=("E", T_end - 2),
@@ -111,58 +106,40 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     next_order = 4 * config.small + 1e-15 / config.small**2
-    yield claim("two-step-drift", "two-step drift on the nullcline against the variance law: largest difference").zero(
-        np.abs(data.drift - data.law).max(),
-        next_order,
-        "next order in the residual, with moments of at most two; and rounding over its square",
-    )
-    yield claim("drift-random-spectra", "largest drift over random spectra: sharpness always falls").at_most(
+    why = "next order in the residual, with moments of at most two; and rounding over its square"
+    gap = np.abs(data.drift - data.law).max()
+    sentence = "two-step drift on the nullcline against the variance law: largest difference"
+    yield claim("variance-law", sentence).zero(gap, next_order, why)
+    yield claim("largest-drift", "largest drift over random spectra: sharpness always falls").at_most(
         0.0, data.drift.max(), "the same", slack=next_order
     )
     share, runs = float(data.done.mean()), data.done.size
-    yield claim("share-long-runs", "share of the long runs that converged: most of them").at_least(
-        0.5,
-        Estimate(share, np.sqrt(max(share * (1 - share), 1 / runs) / runs)),
-        "an inequality; the rest lose their variance first and go on oscillating",
+    reason = "an inequality; the rest lose their variance first and go on oscillating"
+    yield claim("converged", "share of the long runs that converged: most of them").at_least(
+        0.5, Estimate(share, np.sqrt(max(share * (1 - share), 1 / runs) / runs)), reason
     )
-    for width in data.width.values:
-        one = data.sel(width=width)
+    why, few = "the next term that does not average out, the relative variance", "fewer than two of these converge"
+    for span in data.span.values:
+        one = data.sel(span=span)
         limit, predicted = one.limit.where(one.done), one.predicted.where(one.done)
         # Twice the distance is the relative variance of the spectrum at the end. One spectrum is off by its skewness,
         # of the order of its relative width; over spectra that averages out, and the variance is left.
         variance = 2 * np.abs(predicted).max()
-        yield claim(
-            f"final-distance-half-{width:g}",
-            f"final distance over half the relative variance, eigenvalues within {width:g}: mean",
-            given=limit.count() > 1,
-            otherwise="fewer than two of these spectra converge",
-        ).equal(
-            1.0,
-            estimate(limit / predicted),
-            2 * variance,
-            "the next term that does not average out, the relative variance",
+        sentence = f"mean final distance over half the relative variance, eigenvalues within {span:g}"
+        yield claim(f"distance-{span:g}", sentence, limit.count() > 1, few).equal(
+            1.0, estimate(limit / predicted), 2 * variance, why
         )
     seen = (data.offset_limit / data.offset_predicted)[data.offset_done.values]
-    yield claim(
-        "final-distance-half",
-        "final distance over half the relative variance with an offset: farthest from one",
-        given=seen.size,
-        otherwise="no run with an offset converges",
-    ).equal(1.0, lambda: seen[np.abs(seen - 1).argmax("E")], 4 * config.epsilon, "the next term is O(eps) of the first")
-    half = config.epsilon / 2
+    why, half = r"the next term is $O(\epsilon)$ of the first", config.epsilon / 2
+    sentence = "final distance over half the relative variance with an offset: farthest from one"
+    yield claim("distance-offsets", sentence, seen.size, "no run with an offset converges").equal(
+        1.0, lambda: seen[np.abs(seen - 1).argmax("E")], 4 * config.epsilon, why
+    )
     for E in config.offsets:
-        one = data.sel(E=E)
-        yield claim(
-            f"final-distance-offset-{E:g}",
-            f"final distance for offset {E:g} over epsilon/2",
-            given=one.offset_done,
-            otherwise="this run does not converge",
-        ).equal(
-            float(edge_limit.limit_with_offset(config.epsilon, E)) / half,
-            one.offset_limit / half,
-            0,
-            "the next term is O(eps) of the first",
-            relative=4 * config.epsilon,
+        one, limit = data.sel(E=E), float(edge_limit.limit_with_offset(config.epsilon, E))
+        sentence = rf"final distance for offset {E:g} over $\epsilon/2$"
+        yield claim(f"offset-{E:g}", sentence, one.offset_done, "this run does not converge").equal(
+            limit / half, one.offset_limit / half, 0, why, relative=4 * config.epsilon
         )
 
 
@@ -172,21 +149,20 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(-data.law, -data.drift, "o", ms=3.5, color="C0", alpha=0.7)
     steep = [0, -1.05 * data.law.min()]
     sheet.guide(left, steep, steep)
-    for i, width in enumerate(data.width.values):
-        one = data.sel(width=width, spectrum=data.done.sel(width=width))
-        label = rf"$\omega\in[{1 - width:g}, 1]$"
+    for i, span in enumerate(data.span.values):
+        one = data.sel(span=span, spectrum=data.done.sel(span=span))
+        label = rf"$\omega\in[{1 - span:g}, 1]$"
         middle.loglog(-one.predicted, -one.limit, "o", ms=4.5, color=f"C{i}", alpha=0.75, label=label)
     predicted = -data.predicted.where(data.done)
-    span = [0.7 * predicted.min(), 1.4 * predicted.max()]
-    sheet.guide(middle, span, span)
+    ends = [0.7 * predicted.min(), 1.4 * predicted.max()]
+    sheet.guide(middle, ends, ends)
     E = np.linspace(min(config.offsets), max(config.offsets), 20)
     formula = -np.asarray(edge_limit.limit_with_offset(config.epsilon, E)) / config.epsilon
     sheet.guide(right, E, formula, r"$\frac{1}{2}(1 - \frac{1}{2}\tilde E)$")
     right.plot(data.E, -data.offset_limit / config.epsilon, "o", ms=7, color="C3", label="gradient descent")
-    right.legend()
     relative = r"$\frac{1}{2}\mathrm{Var}_J(\omega)/\langle\omega^2\rangle_J$"
-    left.set(title="Drift at the edge", xlabel=r"$T(0)^2\,\mathrm{Var}_J(\omega)$")
-    left.set(ylabel=r"$-(\hat y_{t+2} - \hat y_t)/\tilde z^2$")
+    variance, drift = r"$T(0)^2\,\mathrm{Var}_J(\omega)$", r"$-(\hat y_{t+2} - \hat y_t)/\tilde z^2$"
+    sheet.label(left, "Drift at the edge", variance, drift)
     sheet.label(middle, "Where sharpness ends", relative, r"$2 - \eta\lambda_\infty$", "upper left")
-    right.set(title=rf"An offset moves it, $\epsilon = {config.epsilon:g}$", xlabel=r"offset $\tilde E$")
-    right.set(ylabel=r"$(2 - \eta\lambda_\infty)/\epsilon$", xticks=sorted(config.offsets))
+    title, up = rf"An offset moves it, $\epsilon = {config.epsilon:g}$", r"$(2 - \eta\lambda_\infty)/\epsilon$"
+    sheet.label(right, title, r"offset $\tilde E$", up, "best", xticks=sorted(config.offsets))

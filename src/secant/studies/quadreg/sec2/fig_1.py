@@ -7,26 +7,24 @@ import xarray as xr
 
 from secant.core.device import jit, to_device
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Options, claim, option, options, sheet, study
-from secant.studies.shared.regression.starts import check_starts
+from secant.lab import Figure, Findings, Options, claim, options, sheet, study
+from secant.studies.shared.regression import starts
 from secant.theory.edge import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
 LANDED = 3
-"""Steps after which a start below the edge has jumped across the valley, and the end is predicted."""
+"""After this many steps a start below the edge has jumped across the valley, and its end can be predicted."""
 
 
 class Config(Options):
-    epsilon: float = option(0.1, above=0, at_most=0.2, help="minus the second eigenvalue")
+    epsilon: float = starts.epsilon(0.1, at_most=0.2)
     lr: float = options.lr(1.0, at_least=1e-6, at_most=1e6)
-    residuals: tuple[float, ...] = option(
-        (-0.5, -0.6, -0.3), at_least=-2, at_most=2, help="rescaled residuals at the start"
-    )
-    curvatures: tuple[float, ...] = option((1.2, 1.0, 1.5), above=0, at_most=8, help="rescaled curvatures at the start")
+    residuals: tuple[float, ...] = starts.residuals((-0.5, -0.6, -0.3))
+    curvatures: tuple[float, ...] = starts.curvatures((1.2, 1.0, 1.5))
     steps: int = options.steps(800, 2_000, at_least=200, at_most=1_000_000)
 
     def check(self) -> None:
         """As many residuals as curvatures, and parameters for each pair."""
-        check_starts(self.residuals, self.curvatures, self.epsilon)
+        starts.check_starts(self.residuals, self.curvatures, self.epsilon)
 
 
 @study("quadreg/fig-1", section="2.2", title="Descending into sharper minima")
@@ -63,33 +61,26 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     converged = data.outcome == Outcome.CONVERGED
-    starts = list(zip(config.residuals, config.curvatures, strict=True))
-    for i, (z, T) in enumerate(starts):
+    begun = list(zip(config.residuals, config.curvatures, strict=True))
+    late = f"in {config.steps:,} steps this start does not settle near the edge"
+    for i, (z, T) in enumerate(begun):
         one = data.isel(start=i)
-        # Of the two parities, the one whose residuals are positive after the jump.
+        # The parity whose residuals are positive after the jump.
         landed = one.isel(step=LANDED + int(one.residual[LANDED + 1] > 0))
         y = nullclines.edge_distance(landed.residual.values, landed.curvature.values, config.epsilon)
         limit, error = map(float, edge_limit.limit_from(float(landed.residual), float(y), config.epsilon))
-        yield claim(
-            f"final-distance-below-{z:g}-{T:g}",
-            f"final distance below the edge from ({z:g}, {T:g})",
-            given=converged[i] & np.isfinite([limit, error]).all(),
-            otherwise=f"in {config.steps:,} steps this start does not settle near the edge",
-        ).equal(
+        settled = converged[i] & np.isfinite([limit, error]).all()
+        yield claim(f"distance-{z:g}-{T:g}", f"final distance below the edge from ({z:g}, {T:g})", settled, late).equal(
             -limit,
             2 - one.final,
             error + 1e-11,
-            "what is remembered of where it landed, in closed form, is known up to a share of the residual "
-            "of its exponent; the next term of the series; the residual at the end",
+            "the memory of where it landed, known up to a share of the residual of its exponent; the next term of the "
+            "series; the residual at the end",
         )
         level = float(skeleton.conserved(z, T))
-        why = f"it says this of z < 0, T < 2 and T - 2z above 2, which is {level:.3g} here, if the run converges"
-        yield claim(
-            f"sharpening-{z:g}-{T:g}-curvature-end",
-            f"sharpening from ({z:g}, {T:g}): curvature at the end over its start",
-            given=converged[i] & (z < 0 and T < 2 < level),
-            otherwise=why,
-        ).at_least(1.0, one.final / T)
+        sharpens, sentence = z < 0 and T < 2 < level, f"curvature at the end over its start, from ({z:g}, {T:g})"
+        none = f"the claim is for z < 0, T < 2 and T - 2z above 2, here {level:.3g}, and runs that converge"
+        yield claim(f"sharpening-{z:g}-{T:g}", sentence, converged[i] & sharpens, none).at_least(1.0, one.final / T)
     # Signs of the residual, step by step and on every other step, while it is larger than rounding.
     crossed, changes = [], []
     for residual in data.residual[(converged & (data.final > 1)).values, 10:].values:
@@ -98,30 +89,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             crossed.append((sign[1:] != sign[:-1]).mean())
             changes.append((sign[2:] != sign[:-2]).sum())
     none = "no run ends above curvature one, where a step crosses the valley"
-    yield claim(
-        "share-steps-cross",
-        "share of steps that cross the valley, from the tenth on: smallest",
-        given=crossed,
-        otherwise=none,
-    ).equal(1.0, lambda: min(crossed), 0, "above curvature one every step crosses the valley")
-    name = "sign changes among even iterates after the first ten steps"
-    yield claim(name, name, given=changes, otherwise=none).count(0.0, lambda: max(changes))
-    below = np.array([float(skeleton.conserved(*start)) < skeleton.ESCAPE for start in starts])
-    yield claim(
-        "starts-whose-loss",
-        "starts whose loss goes to zero",
-        given=below.any() and (data.outcome != Outcome.UNFINISHED).all(),
-        otherwise=f"a run has not ended in {config.steps:,} steps, or none starts below T - 2z = 4",
-    ).count(below.sum(), (converged & below).sum())
-    yield claim("number-outputs-caption", "number of outputs in the caption").erratum(
-        (r"D = 2", 2),
-        (r"D = 1,\ P = 2", 1),
-        data.residuals,
-        0.0,
-        "a count",
-        note="the landscape has two parameters and one residual",
-        where="caption of figure 1",
-        by="derivation",
+    sentence = "smallest share of steps that cross the valley, from the tenth on"
+    yield claim("crossings", sentence, crossed, none).equal(
+        1.0, lambda: min(crossed), 0, "above curvature one every step crosses the valley"
+    )
+    sentence = "sign changes among even iterates after the first ten steps"
+    yield claim("even-changes", sentence, changes, none).count(0.0, lambda: max(changes))
+    below = np.array([float(skeleton.conserved(*start)) < skeleton.ESCAPE for start in begun])
+    given = below.any() and (data.outcome != Outcome.UNFINISHED).all()
+    late = f"a run has not ended in {config.steps:,} steps, or none starts below T - 2z = 4"
+    converging = claim("converge", "starts whose loss goes to zero", given, late)
+    yield converging.count(below.sum(), (converged & below).sum())
+    wrong, right = (r"D = 2", 2), (r"D = 1,\ P = 2", 1)
+    note = "the landscape has two parameters and one residual"
+    yield claim("outputs", "number of outputs in the caption").erratum(
+        wrong, right, data.residuals, 0.0, "a count", note=note, where="caption of figure 1", by="derivation"
     )
 
 
@@ -137,16 +119,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     loss = (x[None] ** 2 - config.epsilon * y[:, None] ** 2) ** 2 / 8
     valley = np.sqrt(config.epsilon) * y
     for axes, stride, title in zip(planes, (1, 2), ("Every step", "Every other step"), strict=True):
-        filled = axes.contourf(
-            x,
-            y,
-            np.maximum(loss, 1.1e-6),
-            levels=np.logspace(-6, 0.0, 13),
-            norm=LogNorm(),
-            cmap="Blues",
-            alpha=0.35,
-            antialiased=True,
-        )
+        look = {"norm": LogNorm(), "cmap": "Blues", "alpha": 0.35, "antialiased": True}
+        filled = axes.contourf(x, y, np.maximum(loss, 1.1e-6), levels=np.logspace(-6, 0.0, 13), **look)
         filled.set_edgecolor("face")
         sheet.guide(axes, valley, y)
         for i, path in enumerate(data.theta.values[:, :400:stride]):
@@ -164,8 +138,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         curve = data.curvature[i]
         right.semilogx(data.step + 1, curve, color=f"C{i}", alpha=0.25, lw=0.8)
         right.semilogx(data.step[::2] + 1, curve[::2], color=f"C{i}", label=f"({z:g}, {T:g})")
-    right.set(title="Curvature rises to the edge", xlabel="step + 1", ylabel=r"$\eta\lambda$", xlim=(1, 500))
-    right.legend(title=r"start $(\tilde z, T)$", loc="lower right")
+    legend = {"title": r"start $(\tilde z, T)$", "loc": "lower right"}
+    sheet.label(right, "Curvature rises to the edge", "step + 1", r"$\eta\lambda$", legend, xlim=(1, 500))
     right.tick_params(colors=ink, which="both")
     for axes in panels:
         axes.spines[:].set_color(sheet.faint())

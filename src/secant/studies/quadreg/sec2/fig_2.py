@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Options, claim, option, options, sheet, study
-from secant.studies.shared.regression.starts import check_starts
+from secant.lab import Figure, Findings, Options, claim, options, sheet, study
+from secant.studies.shared.regression import starts
 from secant.theory.edge import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
 PAIRS = 10
@@ -15,19 +15,15 @@ PAIRS = 10
 
 
 class Config(Options):
-    epsilon: float = option(0.005, above=0, at_most=0.2, help="minus the second eigenvalue")
+    epsilon: float = starts.epsilon(0.005, at_most=0.2)
     lrs: tuple[float, ...] = options.lrs((0.5, 1.0, 2.0, 4.0), at_least=1e-6, at_most=1e6, distinct=True)
-    residuals: tuple[float, ...] = option(
-        (-0.9, -0.6, -1.2, -1.0), at_least=-2, at_most=2, help="rescaled residuals at the start"
-    )
-    curvatures: tuple[float, ...] = option(
-        (0.25, 0.85, 0.05, 0.1), above=0, at_most=8, help="rescaled curvatures at the start"
-    )
+    residuals: tuple[float, ...] = starts.residuals((-0.9, -0.6, -1.2, -1.0))
+    curvatures: tuple[float, ...] = starts.curvatures((0.25, 0.85, 0.05, 0.1))
     steps: int = options.steps(12_000, 20_000, at_least=1_000, at_most=10_000_000)
 
     def check(self) -> None:
         """As many residuals as curvatures, and parameters for each pair."""
-        check_starts(self.residuals, self.curvatures, self.epsilon)
+        starts.check_starts(self.residuals, self.curvatures, self.epsilon)
 
 
 @study("quadreg/fig-2", section="2.2", title="Sharpness settles just below the edge")
@@ -49,17 +45,17 @@ def run(config: Config) -> xr.Dataset:
         probes={"curvature": lambda t, lr: two_eigenvalue.phase_point(t, -eps, lr=lr).T / lr},
         stop=Stop(converged=lambda t, lr: jnp.abs(lr * quartic.residual(t, Q)) < 1e-12),
     ).dataset
-    starts = two_eigenvalue.Point(jnp.array(config.residuals), jnp.array(config.curvatures))
+    begun = two_eigenvalue.Point(jnp.array(config.residuals), jnp.array(config.curvatures))
     plane = simulate(
         two_eigenvalue.two_eigenvalue(-eps),
         lambda start: start,
         config.steps,
-        over={"start": starts},
+        over={"start": begun},
         probes={"z": lambda p: p.z, "T": lambda p: p.T},
         stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-12),
     )
     ends, records = jax.tree.map(np.asarray, plane.state), plane.dataset.rename(step="map_step")
-    # Of each start the steps of that parity whose residuals are positive in the end.
+    # For each start, the steps of the parity whose residuals are positive in the end.
     last = records.stopped_at.astype(int)
     before = records.z.isel(map_step=np.maximum(last - 1, 0)).values
     parity = np.where((ends.z < 0) & (before > 0), last + 1, last) % 2
@@ -87,68 +83,52 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     level = float(skeleton.conserved(z0, T0))
     by_map = data["T"].isel(start=[0]).rename(map_step="step", start="lr")
     forms = xr.concat([data.curvature * data.lr, by_map], "lr", join="inner").dropna("step")
-    yield claim(
-        "difference-between-rescaled",
-        "largest difference between the rescaled curvatures of different step sizes",
-        given=level <= skeleton.CYCLE_FLIP,
-        otherwise=f"T - 2z = {level:.3g} starts in chaos, where rounding grows to the size of the orbit",
-    ).zero(
-        (forms.max("lr") - forms.min("lr")).max(),
-        1e-10,
-        "an identity: rounding of float64 over the run",
-        note="the map of two numbers counts as one more",
+    chaos = f"T - 2z = {level:.3g} starts in chaos, where rounding grows to the size of the orbit"
+    sentence = "largest difference between the rescaled curvatures of different step sizes"
+    why = "an identity: rounding of float64 over the run"
+    yield claim("step-sizes", sentence, level <= skeleton.CYCLE_FLIP, chaos).zero(
+        (forms.max("lr") - forms.min("lr")).max(), 1e-10, why, note="the map of two numbers counts as one more"
     )
     # Residual, curvature and distance to the nullcline of every start after its first pairs; NaN if it has ended.
     after = data[["z_even", "T_even", "y"]].reindex(even=[2 * PAIRS]).isel(even=0)
     limits, errors = map(np.asarray, edge_limit.limit_from(after.z_even.values, after.y.values, eps))
     converged = data.outcome == Outcome.CONVERGED
+    late = f"this start has not converged in {config.steps:,} steps"
+    far = f"it is not near the nullcline after {PAIRS} pairs of steps"
     for i, (z, T) in enumerate(zip(config.residuals, config.curvatures, strict=True)):
-        late = f"this start has not converged in {config.steps:,} steps"
-        yield claim(
-            f"final-distance-below-{z:g}-{T:g}",
-            f"final distance below the edge from ({z:g}, {T:g}), rescaled",
-            given=converged[i] & np.isfinite(limits[i] + errors[i]),
-            otherwise=f"it is not near the nullcline after {PAIRS} pairs of steps" if converged[i] else late,
-        ).equal(
+        settled, none = converged[i] & np.isfinite(limits[i] + errors[i]), far if converged[i] else late
+        sentence = f"final distance below the edge from ({z:g}, {T:g}), rescaled"
+        yield claim(f"distance-{z:g}-{T:g}", sentence, settled, none).equal(
             -limits[i],
             2 - data.final[i],
             errors[i] + 1e-11,
-            f"what is remembered of the point after {PAIRS} pairs of steps, in closed form, is known up to "
-            "a share of the residual of its exponent; the next term of the series; the residual at the end",
+            f"the memory of the point after {PAIRS} pairs of steps, known up to a share of the residual of its "
+            "exponent; the next term of the series; the residual at the end",
         )
-    yield claim("final-rescaled-curvature", "largest final rescaled curvature: below the edge").at_most(
+    yield claim("below-edge", "largest final rescaled curvature: below the edge").at_most(
         2.0, data.final.where(converged).max()
     )
     level = float(skeleton.level_step(skeleton.conserved(z0, T0), z0, eps))
-    yield claim(
-        "rescaled-curvature-even",
-        "largest rescaled curvature on even steps: it overshoots the edge",
-        given=2 < level < skeleton.ESCAPE,
-        otherwise=f"T - 2z = {level:.3g} after a step, outside the window from 2 to 4",
-    ).at_least(2.0, data.T_even[0].max())
+    outside = f"T - 2z = {level:.3g} after a step, outside the window from 2 to 4"
+    sentence = "largest rescaled curvature on even steps: it overshoots the edge"
+    yield claim("overshoot", sentence, 2 < level < skeleton.ESCAPE, outside).at_least(2.0, data.T_even[0].max())
     start = data.y.isel(even=0)
-    # Of the starts away from it, those that have come to the edge and not below it.
+    # Starts away from the nullcline that have come to the edge and not below it.
     came = (np.abs(start) > 0.2) & (after.T_even - 2 * after.z_even > 2 - eps)
-    yield claim(
-        f"distance-nullcline-after-{PAIRS}",
-        f"distance to the nullcline after {PAIRS} pairs of steps, over that at the start: largest",
-        given=came,
-        otherwise="no start comes to the edge from farther than 0.2 from the nullcline",
-    ).at_most(0.1, lambda: np.abs(after.y / start)[came].max(), "quickly: by an order of magnitude")
+    none = "no start comes to the edge from farther than 0.2 from the nullcline"
+    sentence = f"largest distance to the nullcline after {PAIRS} pairs of steps, over the distance at the start"
+    yield claim("to-nullcline", sentence, came, none).at_most(
+        0.1, lambda: np.abs(after.y / start)[came].max(), "quickly: by an order of magnitude"
+    )
     # Where y stays while the residual decays, for the starts that are forgotten.
     small = data.y.where((data.z_even < 0.1) & (data.z_even > 1e-6)).median("even")
     ratios = (small / float(edge_limit.fixed_point(eps)))[errors < 0.01 * np.abs(limits)].dropna("start")
-    yield claim(
-        "median-distance-nullcline",
-        "median distance to the nullcline while the residual decays, over the fixed point of lowest order",
-        given=ratios.size,
-        otherwise="no start is forgotten: 4 z^2 is not large against epsilon after the jump",
-    ).equal(
-        1.0,
-        lambda: ratios[np.abs(ratios - 1).argmax("start")],
-        0.1**2 + 2 * eps,
-        "next orders of the slow manifold, 3/4 z^2 and 0.94 eps",
-        note=f"the farthest from one of {ratios.size} starts whose end is known to a per cent",
+    none = "no start is forgotten: 4 z^2 is not large against epsilon after the jump"
+    sentence = "median distance to the nullcline while the residual decays, over the fixed point of lowest order"
+    note = f"the farthest from one of {ratios.size} starts whose end is known to a per cent"
+    why = r"next orders of the slow manifold, $\tfrac34 z^2$ and $0.94\epsilon$"
+    yield claim("fixed-point", sentence, ratios.size, none).equal(
+        1.0, lambda: ratios[np.abs(ratios - 1).argmax("start")], 0.1**2 + 2 * eps, why, note=note
     )
 
 

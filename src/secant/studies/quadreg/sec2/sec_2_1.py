@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Map, Probe, flow, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, options, sheet, study
+from secant.lab import Erratum, Figure, Findings, Seeded, Tolerance, claim, option, options, sheet, study
 from secant.theory.edge import quartic
 
 Forms: TypeAlias = tuple[jax.Array, quartic.Modes, quartic.Moments]
@@ -114,65 +114,48 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     exact = Tolerance(1e-13, why="an identity: rounding of float64")
     for form in ("modes", "moments"):
-        yield claim(
-            f"step-{form}-step-parameters",
-            f"a step of the {form} against a step of the parameters: largest difference, relative",
-        ).zero(data.gap.sel(other=form).where(np.isfinite).max(), exact)
+        gap = data.gap.sel(other=form).where(np.isfinite).max()
+        sentence = f"a step of the {form} against a step of the parameters: largest difference, relative"
+        yield claim(f"step-{form}", sentence).zero(gap, exact)
     drift = np.abs(data.invariant - config.lr * config.offset) / (config.lr * abs(config.offset) + data["size"])
     rounding = 1e-14 * (10 + config.steps)
-    yield claim("drift-invariant-steps", "drift of the invariant over all steps: largest, relative").zero(
+    yield claim("invariant", "drift of the invariant over all steps: largest, relative").zero(
         drift.where(np.isfinite).max(), rounding, "an identity: rounding of float64 over the run"
     )
     T = data.flow_J.sum("mode")
-    formula = quartic.equal_weight_curvature(data.flow_z.values, -2 * config.residual, config.weight)
-    yield claim(
-        "curvature-under-equal", "curvature under the equal-weight flow, against its closed form: largest difference"
-    ).zero(
-        np.abs(T - formula).max(),
-        1e-8 * (1 + T.max()),
-        "relative tolerance 1e-11 of the integrator, over 25 units of time",
+    gap = np.abs(T - quartic.equal_weight_curvature(data.flow_z.values, -2 * config.residual, config.weight)).max()
+    why = "relative tolerance 1e-11 of the integrator, over 25 units of time"
+    sentence = "curvature under the equal-weight flow, against its closed form: largest difference"
+    yield claim("equal-weights", sentence).zero(gap, 1e-8 * (1 + T.max()), why)
+    sentence = "smallest increase of the curvature between records of the equal-weight flow"
+    yield claim("sharpens", sentence).at_least(
+        0.0, T.diff("time").min(), "rounding, where the curvature has settled", slack=1e-10
     )
-    yield claim(
-        "smallest-increase-curvature", "smallest increase of the curvature between records of the equal-weight flow"
-    ).at_least(0.0, T.diff("time").min(), "rounding, where the curvature has settled", slack=1e-10)
-    yield claim("smallest-residual-along", "smallest residual along the flow: it keeps its sign").at_least(
+    yield claim("keeps-sign", "smallest residual along the flow: it keeps its sign").at_least(
         0.0, data.flow_z.min(), "absolute tolerance of the integrator", slack=1e-10
     )
-    laws = (
-        (
-            "sign of the gradient flow",
-            r"\dot\theta = \eta z\,Q\theta",
-            r"\dot\theta = -\eta z\,Q\theta",
-            "the minus of the gradient is missing: with the printed sign the loss would grow",
-            "equation (2)",
-        ),
-        (
-            "velocity of the Jacobian",
-            r"\dot J = -2\eta z\,QJ",
-            r"\dot J = -\eta z\,QJ",
-            "the factor two belongs to the square of the Jacobian",
-            "equation (3)",
-        ),
-        (
-            "velocity of a mode",
-            r"d\tilde J(\omega_i)/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
-            r"d\tilde J(\omega_i)^2/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
-            "the left-hand side lost its square",
-            "equation (4)",
-        ),
-        (
-            "two steps on a parabola",
-            r"\theta_{t+2} - \theta_t = (1-\lambda)^2\theta_t",
-            r"\theta_{t+2} - \theta_t = \left((1-\lambda)^2 - 1\right)\theta_t",
-            "the printed right-hand side is the new coordinate, not its change (curvature 1.8)",
-            "equation (14)",
-        ),
-    )
-    for (name, printed, corrected, why, where), (measured, right, wrong) in zip(laws, data.laws.values, strict=True):
-        yield claim(name, name).erratum(
-            (printed, wrong), (corrected, right), measured, exact, note=why, where=where, by="derivation"
+    laws = dict(zip(("flow", "jacobian", "mode", "parabola"), data.laws.values, strict=True))
+
+    def law(key: str, name: str, printed: str, corrected: str, note: str, where: str) -> Erratum:
+        found, right, wrong = laws[key]
+        return claim(key, name).erratum(
+            (printed, wrong), (corrected, right), found, exact, note=note, where=where, by="derivation"
         )
-    yield claim("offset-rescaled-variables", "the offset in rescaled variables").erratum(
+
+    note = "the minus of the gradient is missing: with the printed sign the loss would grow"
+    wrong, right = r"\dot\theta = \eta z\,Q\theta", r"\dot\theta = -\eta z\,Q\theta"
+    yield law("flow", "sign of the gradient flow", wrong, right, note, "equation (2)")
+    note = "the factor two belongs to the square of the Jacobian"
+    wrong, right = r"\dot J = -2\eta z\,QJ", r"\dot J = -\eta z\,QJ"
+    yield law("jacobian", "velocity of the Jacobian", wrong, right, note, "equation (3)")
+    note, power = "the left-hand side lost its square", r"dt = -2\tilde z\omega_i\tilde J(\omega_i)^2"
+    wrong, right = rf"d\tilde J(\omega_i)/{power}", rf"d\tilde J(\omega_i)^2/{power}"
+    yield law("mode", "velocity of a mode", wrong, right, note, "equation (4)")
+    note = "the printed right-hand side is the new coordinate, not its change (curvature 1.8)"
+    change = r"\theta_{t+2} - \theta_t = "
+    wrong, right = change + r"(1-\lambda)^2\theta_t", change + r"\left((1-\lambda)^2 - 1\right)\theta_t"
+    yield law("parabola", "two steps on a parabola", wrong, right, note, "equation (14)")
+    yield claim("offset", "the offset in rescaled variables").erratum(
         (r"E = T(-1) - 2\tilde z", config.offset),
         (r"\eta E = T(-1) - 2\tilde z", config.lr * config.offset),
         data.invariant[-1 if np.isfinite(data.invariant[-1]) else 0],
@@ -192,13 +175,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     formula = quartic.equal_weight_curvature(data.flow_z.values, -2 * config.residual, config.weight)
     sheet.guide(left, data.time, formula, "closed form")
     left.plot(data.time, data.flow_z, color="C3", label=r"residual $\tilde z$")
-    left.set(title="Equal weights sharpen", xlabel="time", xlim=(0, 8), ylim=(-0.02, 1.1))
-    left.legend(ncols=2, loc="center right", bbox_to_anchor=(1.0, 0.62))
-    for form, style, colour, width in (
-        ("parameters", "-", "C0", 4),
-        ("modes", "--", "C1", 2.2),
-        ("moments", ":", sheet.ink(), 1.6),
-    ):
+    legend = {"ncols": 2, "loc": "center right", "bbox_to_anchor": (1.0, 0.62)}
+    sheet.label(left, "Equal weights sharpen", "time", legend=legend, xlim=(0, 8), ylim=(-0.02, 1.1))
+    looks = (("-", "C0", 4), ("--", "C1", 2.2), (":", sheet.ink(), 1.6))
+    for form, (style, colour, width) in zip(data.form.values, looks, strict=True):
         middle.plot(data.step, data["T"].sel(form=form), style, color=colour, lw=width, alpha=0.9, label=form)
     sheet.label(middle, "Three forms, one descent", "step", r"curvature $T(0) = \eta JJ^\top$", "best")
     floor = 1e-18

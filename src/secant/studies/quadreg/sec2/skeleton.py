@@ -9,6 +9,8 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Figure, Finding, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
+from secant.studies.shared.orbits import orbit
+from secant.studies.shared.regression import starts
 from secant.studies.shared.regression.plane import at_rest
 from secant.theory.edge import edge_limit, nullclines, skeleton, two_eigenvalue
 
@@ -26,9 +28,7 @@ PAIRS = 10
 
 
 class Config(Seeded):
-    epsilons: tuple[float, ...] = option(
-        (0.005, 0.02), at_least=1e-3, at_most=0.05, longest=10, distinct=True, help="minus the second eigenvalue"
-    )
+    epsilons: tuple[float, ...] = starts.epsilons((0.005, 0.02), at_least=1e-3, at_most=0.05, longest=10)
     levels: int = scaled(smoke=240, laptop=900, paper=2_000, at_least=40, help="levels C of the bifurcation diagram")
     transient: int = scaled(
         smoke=2_000, laptop=4_000, paper=20_000, at_least=100, at_most=10_000_000, help="steps before recording"
@@ -44,10 +44,8 @@ class Config(Seeded):
         """A start on the left of the minimum that some parameters have, and a diagram that a machine holds."""
         z, T = self.direction
         if not (z < 0 < T) or max(self.epsilons) * -2 * z > T or -z / 20 > T:
-            raise ValueError(
-                "direction: must have a negative residual z and a curvature of at least -z/20 and -2 epsilon z, "
-                f"got {z:g} and {T:g}."
-            )
+            least = "must have a negative residual z and a curvature of at least -z/20 and -2 epsilon z"
+            raise ValueError(f"direction: {least}, got {z:g} and {T:g}.")
         fits_memory(40 * self.levels * self.kept, "levels or kept")
 
 
@@ -102,12 +100,12 @@ def run(config: Config) -> xr.Dataset:
     first_order = jit(lambda C, z: skeleton.level_below(C, z, 1.0) - C, quick=True)(below, z * below / (T - 2 * z))
 
     on_cycle = float(jit(skeleton.cycle, quick=True)(2.4)[1])
-    starts = two_eigenvalue.Point(np.array([0.3, on_cycle]), np.array([3.8 + 0.6, 2.4 + 2 * on_cycle]))
+    begun = two_eigenvalue.Point(np.array([0.3, on_cycle]), np.array([3.8 + 0.6, 2.4 + 2 * on_cycle]))
     drifting = simulate(
         two_eigenvalue.two_eigenvalue(-config.slow),
         lambda start: start,
         int(6 / config.slow),
-        over={"start": starts},
+        over={"start": begun},
         probes={
             "T": lambda p: p.T,
             "drift": Probe(lambda p: skeleton.conserved(p.z, p.T), label="level along the orbit"),
@@ -133,42 +131,31 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     exact = Tolerance(1e-10, why="an identity: rounding of float64")
     jump = np.abs(data.drift_step.values[:, :-1] - data.drift.values[:, 1:])
-    yield claim("level-after-step", "level after a step against C (1 + eps z)^2: largest difference").zero(
-        jump.max(), exact
-    )
+    sentence = r"level after a step against $C (1 + \epsilon z)^2$: largest difference"
+    yield claim("level-step", sentence).zero(jump.max(), exact)
     multipliers = jit(skeleton.cycle_multiplier, quick=True)(data.cycle.values)
     for C, predicted, slope in zip(data.cycle.values, np.asarray(multipliers), data.multiplier, strict=True):
-        yield claim(f"multiplier-two-cycle-{C:g}", f"multiplier of the two-cycle at C = {C:g}").equal(
-            predicted, slope, exact
-        )
+        sentence = f"multiplier of the two-cycle at $C = {C:g}$"
+        yield claim(f"multiplier-{C:g}", sentence).equal(predicted, slope, exact)
     yield from _attractor(data, config)
+    why = "a set of starts of measure zero, or a long stay"
     for edge, expected, escaped in zip(data.edge.values, (0.0, 1.0), data.escaped, strict=True):
-        yield claim(f"share-starts-escape-{edge:g}", f"share of starts that escape at C = {edge:g}").equal(
-            expected, escaped, 0.02, "a set of starts of measure zero, or a long stay"
-        )
+        yield claim(f"escape-{edge:g}", f"share that escapes at $C = {edge:g}$").equal(expected, escaped, 0.02, why)
     first = float(np.abs(data.first_order).max())
+    why = rf"second order in $\epsilon$: the square of the first, which is up to ${first:.2g} \epsilon$"
     for eps in config.epsilons:
         final = data.final.sel(eps=eps)
         yield _inside(final, eps, config)
-        expected = data.low + eps * data.first_order
-        yield claim(
-            f"final-curvature-below-{eps:g}",
-            f"final curvature below the window, epsilon = {eps:g}: largest difference from C + 2 eps C sum z",
-        ).zero(
-            np.abs(final.sel(level=data.low) - expected).max(skipna=False),
-            (first * eps) ** 2,
-            f"second order in eps: the square of the first, which is up to {first:.2g} eps",
-        )
+        gap = np.abs(final.sel(level=data.low) - (data.low + eps * data.first_order)).max(skipna=False)
+        at = rf"at $\epsilon = {eps:g}$"
+        sentence = rf"final curvature below the window {at}: largest difference from $C + 2\epsilon C\sum_t z_t$"
+        yield claim(f"below-{eps:g}", sentence).zero(gap, (first * eps) ** 2, why)
     early = np.arange(data.sizes["time"])
     early, average = early[early < 3 / config.slow], jit(skeleton.level_drift, quick=True)
-    yield claim(
-        "drift-level-c",
-        "drift of the level from C = 2.4 against its average over the cycle: largest difference over three decay times",
-    ).zero(
-        np.abs(data.drift[1, early] - np.asarray(average(early, 2.4, config.slow))).max(),
-        5 * config.slow,
-        "next order of averaging, and the step-to-step wobble of 2 eps C |z|",
-    )
+    gap = np.abs(data.drift[1, early] - np.asarray(average(early, 2.4, config.slow))).max()
+    why = r"next order of averaging, and the step-to-step wobble of $2\epsilon C|z|$"
+    sentence = r"drift of the level from $C = 2.4$ against its average over the cycle: largest difference"
+    yield claim("drift", f"{sentence} over three decay times").zero(gap, 5 * config.slow, why)
 
 
 def _attractor(data: xr.Dataset, config: Config) -> Findings:
@@ -177,42 +164,26 @@ def _attractor(data: xr.Dataset, config: Config) -> Findings:
     two = T.sel(C=slice(*CYCLE))
     low, high = (two.C + 2 * np.asarray(branch) for branch in jit(skeleton.cycle, quick=True)(two.C.values))
     gap = np.maximum(np.abs(two.min("kept") - low), np.abs(two.max("kept") - high))
-    yield claim(
-        f"curvatures-two-cycle-{CYCLE[0]:g}-{CYCLE[1]:g}",
-        f"curvatures of the two-cycle for C from {CYCLE[0]:g} to {CYCLE[1]:g}: largest difference",
-    ).zero(
-        gap.max(),
-        1e-10 + 4 * 0.8 ** (config.transient / 2),
-        "what is left of the transient by its multiplier, at most 0.8",
-    )
+    sentence = f"curvatures of the two-cycle for $C$ from {CYCLE[0]:g} to {CYCLE[1]:g}: largest difference"
+    why = "what is left of the transient by its multiplier, at most 0.8"
+    yield claim("two-cycle", sentence).zero(gap.max(), 1e-10 + 4 * 0.8 ** (config.transient / 2), why)
     # A wobble of 0.001 takes n steps to die out where the multiplier is 14 / n away from -1, as e^-7 is 0.001.
     wobble = np.abs(T.values[:, 2:] - T.values[:, :-2]).max(axis=1)
     doubled = levels[(levels > CYCLE[1]) & (wobble > 1e-3)]
-    yield claim(
-        "level-which-period",
-        "level at which the period doubles",
-        given=doubled.size,
-        otherwise="no level of the diagram has a period of four",
-    ).equal(
-        skeleton.CYCLE_FLIP,
-        lambda: doubled.min(),
-        2 * (levels[1] - levels[0]) + 14 / (4 * config.transient),
-        "spacing of the levels, and slowing over the transient: the multiplier falls by 4.5 a unit",
+    none = "no level of the diagram has a period of four"
+    reason = "spacing of the levels, and slowing over the transient: the multiplier falls by 4.5 a unit"
+    yield claim("doubling", "level at which the period doubles", doubled.size, none).equal(
+        skeleton.CYCLE_FLIP, lambda: doubled.min(), 2 * (levels[1] - levels[0]) + 14 / (4 * config.transient), reason
     )
-
-    yield claim("level-which-top", "level at which the top of the map is mapped to zero").equal(
-        skeleton.SIGN_CRISIS,
-        scipy.optimize.brentq(skeleton.image_of_the_top, 3.0, 3.5, xtol=1e-12),
-        1e-8,
-        "a root found numerically",
+    crisis = scipy.optimize.brentq(skeleton.image_of_the_top, 3.0, 3.5, xtol=1e-12)
+    yield claim("crisis", "level at which the top of the map is mapped to zero").equal(
+        skeleton.SIGN_CRISIS, crisis, 1e-8, "a root found numerically"
     )
     signs = levels[(data.J.min("kept") < 0) & (data.J.max("kept") > 0)]
-    yield claim(
-        "lowest-level-which",
-        "lowest level at which the parameter changes sign on the attractor",
-        given=signs.size,
-        otherwise="no orbit of the diagram changes sign",
-    ).at_least(skeleton.SIGN_CRISIS, lambda: signs.min(), "an inequality: below the crisis no orbit does")
+    sentence = "lowest level at which the parameter changes sign on the attractor"
+    yield claim("sign-changes", sentence, signs.size, "no orbit of the diagram changes sign").at_least(
+        skeleton.SIGN_CRISIS, lambda: signs.min(), "an inequality: below the crisis no orbit does"
+    )
 
 
 def _inside(final: xr.DataArray, eps: float, config: Config) -> Finding:
@@ -222,25 +193,18 @@ def _inside(final: xr.DataArray, eps: float, config: Config) -> Finding:
     # The lowest level is the first to reach the edge, and remembers most.
     lowest = float(inside.level.min())
     share, step = lowest / (T - 2 * z), two_eigenvalue.two_eigenvalue(-eps).step
-    point = two_eigenvalue.Point(z * share, T * share)
-    for _ in range(2 * PAIRS):
-        point = step(point)
-    point = point if float(point.z) > 0 else step(point)
+    *_, point, later = orbit(step, two_eigenvalue.Point(z * share, T * share), 2 * PAIRS + 1)
+    point = point if float(point.z) > 0 else later
     y = nullclines.edge_distance(point.z, point.T, eps)
     limit, error = map(float, edge_limit.limit_from(float(point.z), float(y), eps))
     series = float(edge_limit.limit_series(eps))
-    remembered = abs(limit - series) + error
-    return claim(
-        f"final-curvature-inside-{eps:g}",
-        f"final curvature inside the window, epsilon = {eps:g}: largest difference from the slow manifold",
-        given=remembered <= eps / 20,
-        otherwise=f"the start of level {lowest:.3g} is not forgotten",
-    ).zero(
-        abs(inside - 2 - series).max(skipna=False),
-        remembered + 4e-8 * eps,
-        f"what the lowest level remembers of its point after {PAIRS} pairs of steps, in closed form, and how "
-        "well that is known; the next term of the series; residuals of 1e-8 at the end",
+    remembered, gap = abs(limit - series) + error, abs(inside - 2 - series).max(skipna=False)
+    why = f"memory of the lowest level's point after {PAIRS} pairs of steps; next term of the series; residuals of 1e-8"
+    sentence = rf"final curvature inside the window at $\epsilon = {eps:g}$: largest difference from the slow manifold"
+    forgotten = claim(
+        f"inside-{eps:g}", sentence, remembered <= eps / 20, f"the start of level {lowest:.3g} is not forgotten"
     )
+    return forgotten.zero(gap, remembered + 4e-8 * eps, why)
 
 
 @run.figure
@@ -255,17 +219,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(data.drift[0, ::every], data["T"][0, ::every], ".", ms=2.2, color="C1", alpha=0.8, rasterized=True)
     left.plot([], [], "s", color="C0", label=r"skeleton, $\epsilon = 0$")
     left.plot([], [], "s", color="C1", label=rf"one run at $\epsilon = {config.slow:g}$, drifting left")
-    for value, name in (
-        (2, "2"),
-        (skeleton.CYCLE_FLIP, r"2\sqrt{5}-2"),
-        (skeleton.SIGN_CRISIS, r"3\sqrt{3}-2"),
-        (4, "4"),
-    ):
+    flip, crisis = (skeleton.CYCLE_FLIP, r"2\sqrt{5}-2"), (skeleton.SIGN_CRISIS, r"3\sqrt{3}-2")
+    for value, name in ((2, "2"), flip, crisis, (4, "4")):
         sheet.mark(left, x=value, lw=0.8, ls=":")
         left.text(value, 8.35, f"${name}$", ha="center", va="bottom", fontsize=9)
-    left.set(xlabel=r"level $C = T - 2\tilde z$", ylabel=r"curvature $T$", xlim=(1.6, 4.05), ylim=(0, 8.3))
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
+    legend, level = below | {"ncols": 2}, r"level $C = T - 2\tilde z$"
+    sheet.label(left, x=level, y=r"curvature $T$", legend=legend, xlim=(1.6, 4.05), ylim=(0, 8.3))
     left.set_title("Descent rides its skeleton down to the edge", pad=20)
-    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
     right.axvspan(2, 4, color="C2", alpha=0.12, lw=0)
     sheet.guide(right, [0, 2], [0, 2])
     for i, (eps, final) in enumerate(zip(config.epsilons, data.final, strict=True)):
@@ -273,7 +234,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         sheet.guide(right, [2, 4], [2 + float(edge_limit.limit_series(eps))] * 2, lw=1.0)
     lost = data.level[data.final.isnull().all("eps")]
     right.plot(lost, np.full(lost.size, 2.25), "x", ms=4, color="C5", label="diverged")
+    legend, level = below | {"ncols": 3}, r"$\eta(\lambda_0 - 2z_0)$"
+    sheet.label(right, x=level, y=r"final $\eta\lambda$", legend=legend, xlim=(0.3, 4.7), ylim=(0, 2.4))
     right.set_title("The window of step sizes", pad=20)
-    right.set(xlabel=r"$\eta(\lambda_0 - 2z_0)$", ylabel=r"final $\eta\lambda$", xlim=(0.3, 4.7), ylim=(0, 2.4))
     right.text(3, 0.5, "edge of stability", ha="center")
-    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3)

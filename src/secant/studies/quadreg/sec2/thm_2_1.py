@@ -7,6 +7,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Options, claim, fits_memory, option, options, scaled, sheet, study
+from secant.studies.shared.exponents import rate
 from secant.studies.shared.regression.plane import at_rest
 from secant.theory.edge import edge_limit, quartic, skeleton, two_eigenvalue
 
@@ -54,7 +55,8 @@ def run(config: Config) -> xr.Dataset:
     and an interval of step sizes for which
     $$2/\eta - \delta_\lambda \le \lim_{t\to\infty}\lambda_{\max} \le 2/\eta,\qquad \delta_\lambda = O(\epsilon).$$
     The theorem leaves the interval open. It is $2 < \eta(\lambda_0 - 2z_0) < 4$ up to $O(\epsilon)$: below it
-    gradient descent converges at $\eta\lambda_\infty = \eta(\lambda_0 - 2z_0) + O(\epsilon)$, above it it diverges.
+    gradient descent converges at $\eta\lambda_\infty = \eta(\lambda_0 - 2z_0) + O(\epsilon)$. Above the interval it
+    diverges.
     """
     eps = config.epsilon
     Q = jnp.asarray(np.diag([1.0, -eps]))
@@ -112,81 +114,52 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     eps, late = config.epsilon, f"has not converged in {config.steps:,} steps"
     inside = data.sel(level=list(config.inside))
-    # The level falls during the first steps, most in the very first; the two-cycle of what is left sets the memory. Of
-    # the step sizes those count whose start is forgotten by the time the edge is reached.
+    # The level falls during the first steps, most in the very first; the two-cycle of what is left sets the memory.
+    # A step size counts if its start is forgotten by the time the edge is reached.
     cycle = lambda level, z: skeleton.cycle(skeleton.level_step(level, z, eps))[1]  # noqa: E731
     memory = jit(lambda level, z: edge_limit.memory(cycle(level, z), 0.0, eps), quick=True)
     share = np.abs(memory(inside.level.values, (inside.lr * inside.residual).values)) / (eps / 2)
     forgotten = (share < 1e-3) & (inside.outcome.values == Outcome.CONVERGED)
     ratio = (2 - inside.final.values[forgotten]) / -float(edge_limit.limit_series(eps))
-    yield claim(
-        "final-distance-below",
-        "final distance below the edge inside the window, over its series: farthest from one",
-        given=forgotten,
-        otherwise="no step size inside the window forgets the start, or no run has converged",
-    ).equal(
-        1.0,
-        lambda: ratio[np.argmax(np.abs(ratio - 1))],
-        1e-2 + 20 * eps**4,
-        "ten times the memory of the start that is allowed, and the next term",
-        note=f"{forgotten.sum()} of {len(forgotten)} step sizes",
+    none = "no step size inside the window forgets the start, or no run has converged"
+    sentence = "final distance below the edge inside the window, over its series: farthest from one"
+    reason = "ten times the memory of the start that is allowed, and the next term"
+    aside = f"{forgotten.sum()} of {len(forgotten)} step sizes"
+    yield claim("distance", sentence, forgotten, none).equal(
+        1.0, lambda: ratio[np.argmax(np.abs(ratio - 1))], 1e-2 + 20 * eps**4, reason, note=aside
     )
-    yield claim(
-        "final-eta-lambda",
-        "largest final eta lambda inside the window",
-        given=(inside.outcome != Outcome.UNFINISHED).all(),
-        otherwise=f"a run {late}",
-    ).at_most(2.0, inside.final.max(skipna=False))
-    yield claim(
-        "power-epsilon-distance",
-        "power of epsilon in the distance to the edge",
-        given=len(config.epsilons) > 1,
-        otherwise="one epsilon has no power",
-    ).equal(
-        1.0,
-        lambda: np.polyfit(np.log(data.eps), np.log(data.rate), 1)[0],
-        2 * max(config.epsilons),
-        "the second term 27/32 eps^2 raises the local power by 1.7 eps",
+    ended, sentence = (inside.outcome != Outcome.UNFINISHED).all(), r"largest final $\eta\lambda$ inside the window"
+    yield claim("inside", sentence, ended, f"a run {late}").at_most(2.0, inside.final.max(skipna=False))
+    several, sentence = len(config.epsilons) > 1, r"power of $\epsilon$ in the distance to the edge"
+    reason = r"the second term $\tfrac{27}{32}\epsilon^2$ raises the local power by $1.7\epsilon$"
+    yield claim("power", sentence, several, "one epsilon has no power").equal(
+        1.0, lambda: rate(data.eps, data.rate), 2 * max(config.epsilons), reason
     )
     below = data.sel(level=list(config.below))
     level_below = jit(lambda level, z: skeleton.level_below(level, z, eps), quick=True)
     orders = np.asarray(level_below(below.level.values, (below.lr * below.residual).values))
+    why = r"second order in $\epsilon$: the square of the first, and $(\epsilon z)^2$ summed"
     for C, first_order, final, outcome in zip(config.below, orders, below.final, below.outcome, strict=True):
-        yield claim(
-            f"below-window-t-{C:g}",
-            f"below the window, T - 2z = {C:g}: final eta lambda",
-            given=outcome == Outcome.CONVERGED,
-            otherwise=f"the run {late}",
-        ).equal(
-            first_order,
-            final,
-            2 * (first_order - C) ** 2 + 3 * eps**2 * C,
-            "second order in epsilon: the square of the first, and (eps z)^2 summed",
+        within = 2 * (first_order - C) ** 2 + 3 * eps**2 * C
+        sentence = rf"below the window, $T - 2z = {C:g}$: final $\eta\lambda$"
+        yield claim(f"below-{C:g}", sentence, outcome == Outcome.CONVERGED, f"the run {late}").equal(
+            first_order, final, within, why
         )
     # The step sizes above the window, if their level is still above it after two steps at the starting residual.
     above = data.sel(level=list(config.above))
     still = above.level * np.minimum(1 + eps * above.lr * above.residual, 1) ** 4 > skeleton.ESCAPE + 0.1
-    yield claim(
-        "step-sizes-above",
-        "step sizes above the window that diverge",
-        given=still,
-        otherwise="during the first steps T - 2z falls below 4.1 at every one of them",
-    ).count(still.sum() or still.size, ((above.outcome == Outcome.DIVERGED) & still).sum())
-    # The open set: of all starts, those whose level lies well inside the window. Where the residual is zero nothing
-    # moves, so the line is left out; the level must outlast a fall by 10 epsilon.
+    none = "during the first steps T - 2z falls below 4.1 at every one of them"
+    lost = ((above.outcome == Outcome.DIVERGED) & still).sum()
+    yield claim("above", "step sizes above the window that diverge", still, none).count(still.sum() or still.size, lost)
+    # The open set: starts whose level lies well inside the window. Where the residual is zero nothing moves, so that
+    # line is left out; the level must outlast a fall by 10 epsilon.
     level = data["T"] - 2 * data.z
     window = (level > 2.1 + 10 * eps) & (level < 3.7) & data.allowed & (np.abs(data.z) < 0.8) & (data.z != 0)
     edge = np.abs(data.basin - 2) < 0.1
-    yield claim(
-        "share-starts-t",
-        "share of the starts with T - 2z between 2.1 + 10 epsilon and 3.7 that end within 0.1 of the edge",
-    ).equal(
-        1.0,
-        edge.where(window).mean(),
-        0.02,
-        "an open set; a few starts near the border of another basin may end elsewhere",
-        note=f"{int(edge.sum())} starts of the whole grid end there",
-    )
+    why = "an open set; a few starts near the border of another basin may end elsewhere"
+    note = f"{int(edge.sum())} starts of the whole grid end there"
+    sentence = r"share of the starts with $T - 2z$ from $2.1 + 10\epsilon$ to 3.7 that end within 0.1 of the edge"
+    yield claim("open-set", sentence).equal(1.0, edge.where(window).mean(), 0.02, why, note=note)
 
 
 @run.figure
@@ -201,9 +174,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(data.lr, data.final, "o", ms=3, color="C0", label="gradient descent")
     lost = data.lr[data.outcome == Outcome.DIVERGED]
     left.plot(lost, np.full(lost.size, 2.28), "x", ms=4, color="C5", label="diverged")
-    left.set(title="One start, many step sizes", xlabel=r"step size $\eta$", ylabel=r"final $\eta\lambda$")
-    left.set(ylim=(0, 2.4), xlim=(0, data.lr.max()))
-    left.legend(loc="lower right")
+    title, look = "One start, many step sizes", {"xlim": (0, data.lr.max()), "ylim": (0, 2.4)}
+    sheet.label(left, title, r"step size $\eta$", r"final $\eta\lambda$", "lower right", **look)
     right.contourf(data.z, data["T"], (~data.allowed).T, levels=[0.5, 1.5], colors=[sheet.faint()], alpha=0.8)
     image = right.pcolormesh(data.z, data["T"], data.basin.T, cmap="viridis", vmin=0, vmax=2.05, rasterized=True)
     figure.colorbar(image, ax=right, label=r"final $T$")

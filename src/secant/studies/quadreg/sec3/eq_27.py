@@ -12,14 +12,13 @@ from secant.lab import (
     Seeded,
     Tolerance,
     claim,
-    option,
     options,
     ratio_of_means,
     scaled,
     sheet,
     study,
 )
-from secant.studies.shared.regression import draws
+from secant.studies.shared.regression import draws, models
 from secant.studies.shared.regression.tables import by_size, measured
 from secant.theory.regression import quadratic_regression as qr
 from secant.theory.regression import random_regression as rr
@@ -29,32 +28,21 @@ SMALL = (2, 2)
 FLAT = (30, 1_200)
 """Many residuals and far more parameters: the printed limit is at most five percent away."""
 BATCH = 2_000_000
-"""So many entries of tensors are drawn at a time."""
+"""Entries of tensors that are drawn at a time."""
 
 
 class Config(Seeded):
-    outputs: tuple[int, ...] = scaled(
-        smoke=(8, 10, 20), laptop=(8, 15, 20, 30, 40), paper=(8, 15, 60, 60, 30), at_least=1, help="residuals D"
-    )
-    parameters: tuple[int, ...] = scaled(
-        smoke=(80, 20, 20),
-        laptop=(160, 60, 40, 30, 20),
-        paper=(160, 60, 120, 60, 300),
-        at_least=1,
-        help="parameters P, as many entries",
+    outputs: tuple[int, ...] = models.outputs((8, 10, 20), (8, 15, 20, 30, 40), (8, 15, 60, 60, 30), at_least=1)
+    parameters: tuple[int, ...] = models.parameters(
+        (80, 20, 20), (160, 60, 40, 30, 20), (160, 60, 120, 60, 300), at_least=1
     )
     draws: int = options.draws(400, 1_000, 2_000, at_least=100, at_most=1_000_000)
     small: int = scaled(
-        smoke=200_000,
-        laptop=1_000_000,
-        paper=4_000_000,
-        at_least=1_000,
-        at_most=10_000_000,
-        help="draws of the size (2, 2)",
+        smoke=200_000, laptop=1_000_000, paper=4_000_000, at_least=1_000, at_most=10_000_000, help="draws of (2, 2)"
     )
     lr: float = options.lr(0.7, at_least=1e-6, at_most=1e6)
-    sigma_z: float = option(0.4, at_least=1e-6, at_most=1e6, help="standard deviation of the residuals")
-    sigma_J: float = option(0.3, at_least=1e-6, at_most=1e6, help="standard deviation of the Jacobian's entries")
+    sigma_z: float = models.residual_scale(0.4, at_least=1e-6, at_most=1e6)
+    sigma_J: float = models.jacobian_scale(0.3, at_least=1e-6, at_most=1e6)
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""
@@ -125,49 +113,50 @@ def _averaged_over_tensors(config: Config, D: int, P: int) -> tuple[np.ndarray, 
 def check(data: xr.Dataset, config: Config) -> Findings:
     known = Tolerance(why="exact at every size; the sampling error comes from exact moments of the two squares")
     for i, size in enumerate(data.size.values):
-        one = data.isel(size=i)
-        last = ", where every term counts" if i == data.sizes["size"] - 1 else ""
+        one, small = data.isel(size=i), i == data.sizes["size"] - 1
+        key, last = ("exact-small", ", where every term counts") if small else (f"exact-{i}-{size}", "")
         error = rr.nonlinearity_spread(int(one.D), int(one.P)) / float(one.draws) ** 0.5
         found = Estimate(float(one.ratio / one.exact), error)
-        yield claim(f"measured-exact-r-{size}-{last}", f"measured over exact r_NL, (D, P) = {size}{last}").equal(
-            1.0, found, known
-        )
+        yield claim(key, f"measured over exact $r_{{NL}}$, (D, P) = {size}{last}").equal(1.0, found, known)
     D, P = FLAT
-    yield claim(f"measured-printed-r-{D}-{P}", f"measured over printed r_NL where D << P, (D, P) = ({D}, {P})").equal(
-        1.0,
-        measured(data, "flat", config.draws, config.lr * config.sigma_z * D / 2),
-        1 / D + D / (2 * P),
-        "the next orders 1/D and -D/(2P) of the exact formula",
-        note="the mean over Q in closed form, over residuals and Jacobian by draws",
-    )
-    tall = data.isel(size=int((data.D / data.P)[:-1].argmax("size")))
+    found = measured(data, "flat", config.draws, config.lr * config.sigma_z * D / 2)
+    why = r"the next orders $1/D$ and $-D/(2P)$ of the exact formula"
+    note = "the mean over Q in closed form, over residuals and Jacobian by draws"
+    sentence = rf"measured over printed $r_{{NL}}$ where $D \ll P$, (D, P) = ({D}, {P})"
+    yield claim("printed", sentence).equal(1.0, found, 1 / D + D / (2 * P), why, note=note)
+    yield from _errata(data.isel(size=int((data.D / data.P)[:-1].argmax("size"))), config)
+
+
+def _errata(tall: xr.Dataset, config: Config) -> Findings:
+    """Misprints, at the size with the most residuals for each parameter."""
     D, P, printed = int(tall.D), int(tall.P), float(tall.printed)
     slack = Tolerance(relative=1 / D + 1 / P, why="the next orders 1/D and 1/P of the exact formula")
-    yield claim(f"r-nl-d-{D}-{P}", f"r_NL at (D, P) = ({D}, {P})").erratum(
+    yield claim("ratio", f"$r_{{NL}}$ at (D, P) = ({D}, {P})").erratum(
         (r"r_{NL} = \frac{1}{2}\eta\sigma_zD", printed),
         (r"r_{NL} = \frac{1}{2}\eta\sigma_zD/\sqrt{1 + D/P}", printed / np.sqrt(1 + D / P)),
         measured(tall, "ratio", tall.draws),
         slack,
-        note="for Q as in (153), of independent entries: the mean square of JJ^T z has a second term of the same "
+        note=r"for Q as in (153), of independent entries: the mean square of $JJ^\top z$ has a second term of the same "
         "order, see below; at fixed D/P it stays",
         where="equations (27), (149) and (159), which also drops the step size",
     )
-    yield claim(f"r-nl-rescaled-{D}-{P}", f"r_NL of the rescaled start over eta sigma_z~, (D, P) = ({D}, {P})").erratum(
-        (r"r_{NL} = \tilde\sigma_z", 1.0),
-        (r"r_{NL} = \frac{1}{2}\eta\tilde\sigma_z/\sqrt{1 + D/P}", 0.5 / np.sqrt(1 + D / P)),
-        measured(tall, "ratio", tall.draws, config.lr * config.sigma_z * D),
-        slack,
-        note="the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)",
-        where="after equation (29)",
+    sentence = rf"$r_{{NL}}$ of the rescaled start over $\eta\tilde\sigma_z$, (D, P) = ({D}, {P})"
+    wrong = (r"r_{NL} = \tilde\sigma_z", 1.0)
+    right = (r"r_{NL} = \frac{1}{2}\eta\tilde\sigma_z/\sqrt{1 + D/P}", 0.5 / np.sqrt(1 + D / P))
+    note = "the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)"
+    where = "after equation (29)"
+    yield claim("ratio-rescaled", sentence).erratum(
+        wrong, right, measured(tall, "ratio", tall.draws, config.lr * config.sigma_z * D), slack, note=note, where=where
     )
-    yield claim(f"mean-tr-jj-{D}-{P}", f"mean of tr (JJ^T)^2 over sigma_J^4 D P^2, (D, P) = ({D}, {P})").erratum(
+    sentence = rf"mean of $\mathrm{{tr}}(JJ^\top)^2$ over $\sigma_J^4 D P^2$, (D, P) = ({D}, {P})"
+    yield claim("trace", sentence).erratum(
         (r"\sigma_J^4P(P-1)D + C_4DP", (P + 2) / P),
         (r"\sigma_J^4DP\,(D + P + 1)", (D + P + 1) / P),
         measured(tall, "kernel", tall.draws),
         0,
         "exact at every size: the sampling error alone",
         note="the D(D - 1)P terms with two different outputs and one parameter are left out (the fourth moment C_4 is "
-        "3 sigma_J^4 for Gaussian entries)",
+        r"$3\sigma_J^4$ for Gaussian entries)",
         where="equations (151) and (152)",
     )
 
@@ -188,10 +177,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         (right, data.kernel, data.kernel_error, "draws"),
     ):
         axes.errorbar(aspect, mean, 2 * error, fmt="o", ms=5, color="C0", capsize=3, label=label)
-    left.set(title="Nonlinearity of the first step", ylabel=r"$r_{NL}\,/\,\frac{1}{2}\eta\sigma_zD$", ylim=(0, 1.35))
-    left.legend(loc="lower left")
-    right.set(title="The term that is left out", ylim=(0, None))
-    right.set(ylabel=r"$\mathbb{E}\,\mathrm{tr}(JJ^\top)^2\,/\,\sigma_J^4DP^2$")
-    right.legend(loc="upper left")
+    up = r"$r_{NL}\,/\,\frac{1}{2}\eta\sigma_zD$"
+    sheet.label(left, "Nonlinearity of the first step", y=up, legend="lower left", ylim=(0, 1.35))
+    up = r"$\mathbb{E}\,\mathrm{tr}(JJ^\top)^2\,/\,\sigma_J^4DP^2$"
+    sheet.label(right, "The term that is left out", y=up, legend="upper left", ylim=(0, None))
     for x, size in zip(aspect.values, data.size.values, strict=True):
         right.annotate(size, (x, 0.02), xycoords=("data", "axes fraction"), ha="center", fontsize=8)

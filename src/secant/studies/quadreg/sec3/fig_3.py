@@ -9,7 +9,8 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Figure, Finding, Findings, Options, claim, estimate, option, options, scaled, sheet, study
+from secant.lab import Figure, Finding, Findings, Options, claim, estimate, options, scaled, sheet, study
+from secant.studies.shared.regression import models
 from secant.studies.shared.regression.draws import check_sizes, share, weakest
 from secant.theory.regression import quadratic_regression as model
 from secant.theory.regression import random_regression
@@ -21,17 +22,13 @@ EDGE = (0.45, 0.65)
 class Config(Options):
     outputs: int = scaled(smoke=12, laptop=60, at_least=2, at_most=400, help="number of residuals")
     parameters: int = scaled(smoke=24, laptop=120, at_least=2, at_most=800, help="number of parameters")
-    residuals: tuple[float, ...] = option(
-        (0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.2),
-        at_least=1e-3,
-        at_most=100,
-        ascending=True,
-        help="rescaled scales of the residuals",
+    residuals: tuple[float, ...] = models.residuals(
+        (0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.2), at_most=100, ascending=True
     )
-    jacobian: float = option(0.1, at_least=1e-3, at_most=0.3, help="square of the rescaled scale of the Jacobian")
+    jacobian: float = models.jacobian(0.1, at_most=0.3)
     draws: int = options.draws(12, 8, 10, at_least=2, at_most=1_000)
     steps: int = options.steps(400, 1_000, at_least=10, at_most=100_000)
-    seed: int = option(0, at_least=0, help="so many times as many models are skipped before the first")
+    seed: int = options.seed(0, at_most=None)
 
     def check(self) -> None:
         """A loss that can reach zero, and tensors that fit into memory."""
@@ -57,7 +54,7 @@ def run(config: Config) -> xr.Dataset:
         sigma, unit = model.scales(residual, config.jacobian**0.5, D, P), draw["unit"]
         return model.Regression(sigma.z * unit.z, sigma.J * unit.J)
 
-    first = config.seed * config.draws
+    first = config.seed * config.draws  # no model of one seed is drawn by another
     draws = jit(jax.vmap(one), quick=True)(np.arange(first, first + config.draws))
     return simulate(
         lambda draw: model.descent(draw["Q"]),
@@ -79,73 +76,56 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     loss, top, size = rescaled.loss, rescaled.top.rename(step_2="step"), rescaled.residual
     alive = rescaled.outcome != Outcome.DIVERGED
     start, final = top.isel(step=0, drop=True), top.isel(step=-1, drop=True).where(alive)
-    yield _weakest(
-        "final-grows",
-        f"final curvature grows with the residuals, up to {EDGE[0]:g}: smallest mean rise from one size to the next",
-        0.0,
-        final.sel(residual=slice(None, EDGE[0])).diff("residual", label="lower"),
-    )
-    yield _weakest(
-        "run-grows",
-        f"curvature grows along the run: smallest mean of final over initial value, residuals of 0.1 to {EDGE[1]:g}",
-        1.0,
-        (final / start).sel(residual=slice(0.1, EDGE[1])),
-    )
+    rises = final.sel(residual=slice(None, EDGE[0])).diff("residual", label="lower")
+    sentence = f"smallest mean rise of the final curvature from one size to the next, residuals up to {EDGE[0]:g}"
+    yield _weakest("final-grows", sentence, 0.0, rises)
+    growth = (final / start).sel(residual=slice(0.1, EDGE[1]))
+    sentence = f"smallest mean growth of the curvature along the run, residuals of 0.1 to {EDGE[1]:g}"
+    yield _weakest("run-grows", sentence, 1.0, growth)
     # A run that still oscillates has no final curvature yet: only what has come to rest is judged by it.
     settled = alive & (loss.isel(step=-1) < 1e-6 * loss.isel(step=0))
     been = (settled & (top.max("step") > 2)).sel(residual=slice(*EDGE))
     note = f"{int(been.sum())} runs have been above 2 and settled within {config.steps} steps"
-    enough: dict[str, Any] = {"given": been, "otherwise": note}
     at = f"settled after the curvature has passed 2, residuals of {EDGE[0]:g} to {EDGE[1]:g}"
     end, rose = final.where(been), (loss.diff("step") > 0).any("step").sel(residual=been.residual)
-    yield claim("settled-largest", f"{at}: largest final curvature", **enough).at_most(2.0, end.max, note=note)
-    yield claim("settled-median", f"{at}: median final curvature", **enough).equal(
+    yield claim("settled-largest", f"{at}: largest final curvature", been, note).at_most(2.0, end.max, note=note)
+    yield claim("settled-median", f"{at}: median final curvature", been, note).equal(
         2.0, end.median, 0.1, "within five per cent of the edge is called the edge here", note=note
     )
-    yield claim("settled-rose", f"{at}: share whose loss rose on the way", **enough).at_least(
+    yield claim("settled-rose", f"{at}: share whose loss rose on the way", been, note).at_least(
         0.5, share(rose.values[been]), "most: a curvature above 2 makes its mode grow; by Laplace's rule", note=note
     )
     falls = loss.sel(residual=(size <= 0.2) & (start.max("draw") < 1)).values
-    yield claim(
-        "begun-below-1",
-        "begun below 1: largest factor of the loss in a step, residuals of at most 0.2",
-        given=falls.size,
-        otherwise="no residuals are that small, or the curvature begins above 1",
-    ).at_most(
-        1.0,
-        lambda: (falls[..., 1:] / falls[..., :-1]).max(),
-        "an inequality: the loss is monotone, up to rounding",
-        slack=1e-12,
+    none = "no residuals are that small, or the curvature begins above 1"
+    sentence = "begun below 1: largest factor of the loss in a step, residuals of at most 0.2"
+    why = "an inequality: the loss is monotone, up to rounding"
+    yield claim("begun-below-1", sentence, falls.size, none).at_most(
+        1.0, lambda: (falls[..., 1:] / falls[..., :-1]).max(), why, slack=1e-12
     )
-    yield claim(
-        "residuals-1.2-more",
-        "residuals of 1.2 and more: share of models that diverge",
-        given=size[-1] >= 1.2,
-        otherwise="no residuals are that large",
-    ).at_least(0.5, share(~alive.isel(residual=-1)), "an inequality: most of them; by Laplace's rule")
+    sentence = "share of models that diverge, residuals of 1.2 and more"
+    yield claim("diverge", sentence, size[-1] >= 1.2, "no residuals are that large").at_least(
+        0.5, share(~alive.isel(residual=-1)), "an inequality: most of them; by Laplace's rule"
+    )
     ratio = random_regression.nonlinearity_ratio(config.outputs, config.parameters, 1.0)
-    yield claim(
-        "how-large-residuals",
-        "how large residuals are where the edge of stability appears: share of models that diverge at one",
-    ).erratum(
+    sentence = "how large residuals are where the edge of stability appears: share of models that diverge at one"
+    yield claim("scale", sentence).erratum(
         (r"\sigma_z = O(1)", 0.0),
         (r"\tilde\sigma_z = D\sigma_z = O(1)", 1.0 if ratio > 2 else np.nan),
         share(data.outcome.isel(residual=-1) == Outcome.DIVERGED),
         0.1,
         "all or none; by Laplace's rule",
         note=f"With a standard deviation of one the first step is {ratio:.0f} times more nonlinear than linear, and "
-        "all models diverge; it is the rescaled size, D times as large, that is of order one at the edge.",
+        "all models diverge. The rescaled size, D times as large, is of order one at the edge.",
         where="text on figure 3",
     )
 
 
 def _weakest(key: str, name: str, bound: float, repeats: xr.DataArray) -> Finding:
-    """That a mean over models is above a bound at every size, judged where it is least above it."""
+    """The claim that a mean over models is above a bound at every size, judged where it is least above it."""
     repeats = repeats.dropna("draw")
     if repeats.sizes["draw"] < 2 or not repeats.size:
-        return claim(key, name).undecided(
-            bound, "too few sizes, or models that do not diverge at any of them", "at least"
-        )
+        few = "too few sizes, or models that do not diverge at any of them"
+        return claim(key, name).undecided(bound, few, "at least")
     worst = repeats.isel(residual=weakest(repeats.values, bound))
     note = f"at residuals of {float(worst.residual):g}"
     return claim(key, name).at_least(bound, estimate(worst), "an inequality, over models", note=note)
@@ -163,8 +143,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         for axes, line in ((left, one.loss), (right, one.top.rename(step_2="step"))):
             shown = line[line.step < end]
             axes.plot(np.maximum(shown.step, 0.7), shown, color=shade, lw=1.3, label=f"{size:g}")
-    left.set(title="Loss", xlabel="step", ylabel=r"$\frac{1}{2}|z|^2$", xscale="log", yscale="log", ylim=(1e-12, 1e2))
+    legend, logs = {"title": r"$\tilde\sigma_z$", "loc": "lower left", "ncols": 2}, {"xscale": "log", "yscale": "log"}
+    sheet.label(left, "Loss", "step", r"$\frac{1}{2}|z|^2$", legend, ylim=(1e-12, 1e2), **logs)
     sheet.mark(right, y=2, lw=1.0)
-    right.set(xscale="log", title="Curvature", xlabel="step", ylabel=r"$\eta\lambda_{\max}$", ylim=(0, 3))
+    sheet.label(right, "Curvature", "step", r"$\eta\lambda_{\max}$", xscale="log", ylim=(0, 3))
     right.text(config.steps, 2.04, r"$\eta\lambda_{\max} = 2$", va="bottom", ha="right")
-    left.legend(title=r"$\tilde\sigma_z$", loc="lower left", ncols=2)

@@ -8,38 +8,31 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, Options, claim, option, options, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, options, sheet, study
+from secant.studies.shared.regression import models
 from secant.studies.shared.regression.draws import check_sizes, share, sizes
 from secant.theory.regression import phase_plane
 from secant.theory.regression import quadratic_regression as model
 
 
 class Config(Options):
-    outputs: tuple[int, ...] = scaled(
-        smoke=(20,), laptop=(15, 20, 60), at_least=2, at_most=400, help="residuals of each model"
-    )
-    parameters: tuple[int, ...] = scaled(
-        smoke=(40,), laptop=(60, 40, 120), at_least=2, at_most=800, help="its parameters"
-    )
+    outputs: tuple[int, ...] = models.outputs((20,), (15, 20, 60), at_most=400)
+    parameters: tuple[int, ...] = models.parameters((40,), (60, 40, 120), at_most=800)
     draws: tuple[int, ...] = options.draws((8,), (16, 24, 3), (100, 100, 100), at_most=10_000)
-    seed: int = option(0, at_least=0, help="so many times as many models are skipped before the first")
-    residuals: tuple[float, ...] = scaled(
-        smoke=(0.1, 0.2, 0.4, 0.55, 1.2),
-        laptop=(0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.2),
-        paper=(0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.2),
-        at_least=1e-3,
+    seed: int = options.seed(0, at_most=None)
+    residuals: tuple[float, ...] = models.residuals(
+        (0.1, 0.2, 0.4, 0.55, 1.2),
+        (0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.2),
+        (0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.2),
         at_most=100,
         ascending=True,
-        help="rescaled scales of the residuals",
     )
-    jacobians: tuple[float, ...] = scaled(
-        smoke=(0.05, 0.1, 0.5, 0.7),
-        laptop=(0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.7),
-        paper=(0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7),
-        at_least=1e-3,
+    jacobians: tuple[float, ...] = models.jacobians(
+        (0.05, 0.1, 0.5, 0.7),
+        (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.7),
+        (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7),
         at_most=100,
         ascending=True,
-        help="squares of the rescaled scales of the Jacobian",
     )
     steps: int = options.steps(1_500, 5_000, 20_000, at_least=100, at_most=10_000_000)
 
@@ -74,7 +67,7 @@ def run(config: Config) -> xr.Dataset:
     for (D, P), count in zip(pairs, config.draws, strict=True):
         seeds = range(config.seed * count, (config.seed + 1) * count)
         planes.append(xr.concat([one(D, P, seed) for seed in seeds], "draw").assign_coords(draw=range(count)))
-    # Sizes with fewer draws than others are filled up with what is not a number.
+    # Sizes with fewer draws than others are filled up with NaN.
     whole = xr.concat([plane.astype(float) for plane in planes], "size", join="outer")
     return whole.assign_coords(size=[f"{D} x {P}" for D, P in pairs])
 
@@ -82,17 +75,11 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     final = data.top.isel(mode=0).where(data.outcome == Outcome.CONVERGED)
-    yield claim(
-        "share-converged-runs",
-        "share of all converged runs whose curvature is below 2",
-        given=final.notnull(),
-        otherwise="no run converges in time",
-    ).equal(
-        1.0,
-        (final < 2).where(final.notnull()).mean(),
-        0.01,
-        "a mode barely above 2 grows too slowly to be seen before the loss is called zero",
-        note=f"{int(final.notnull().sum())} runs",
+    done, below = final.notnull(), (final < 2).where(final.notnull()).mean()
+    why = "a mode barely above 2 grows too slowly to be seen before the loss is called zero"
+    sentence = "share of all converged runs whose curvature is below 2"
+    yield claim("below-edge", sentence, done, "no run converges in time").equal(
+        1.0, below, 0.01, why, note=f"{int(done.sum())} runs"
     )
     cells = phase_plane.over_draws(data)
     for i, size in enumerate(data.size.values):
@@ -104,51 +91,32 @@ CALM = {"residual": slice(None, 0.2), "jacobian": slice(None, 0.1)}
 
 
 def _medians(cells: xr.Dataset, size: str) -> Findings:
-    """Medians over what converged, of the least or of the most of some cells.
+    """The least or the largest median curvature of some cells, over what converged.
 
-    Those that end at the edge take longest: a cell counts if half of what does not diverge has converged in time.
+    Runs that end at the edge take longest: a cell counts if half of what does not diverge has converged in time.
     """
     cells = cells.assign(curvature=cells.curvature.where(cells.converged >= (1 - cells.diverged) / 2))
     edge = cells.sel(residual=slice(0.5, 0.6), jacobian=slice(None, 0.2))
     band = cells.sel(residual=slice(None, 0.3))
     band = band.where((band.initial > 1.75) & (band.initial < 2))
-    for key, sentence, values, least, bound, why in (
-        (
-            "edge",
-            "median curvature where residuals are 0.5 to 0.6 and the Jacobian's square at most 0.2, the least",
-            edge.curvature,
-            True,
-            1.9,
-            "an inequality: within five percent of the edge",
-        ),
-        (
-            "edge-start",
-            "curvature there at the start, median, the most: these have sharpened",
-            edge.initial,
-            False,
-            1.0,
-            "an inequality: less than half of the edge",
-        ),
-        (
-            "calm",
-            "median curvature with residuals of at most 0.2 and a Jacobian's square of at most 0.1, the most",
-            cells.sel(CALM).curvature,
-            False,
-            1.5,
-            "an inequality: below three quarters of the edge",
-        ),
-        (
-            "band",
-            "median curvature where it begins between 1.75 and 2, residuals of at most 0.3, the least",
-            band.curvature,
-            True,
-            1.75,
-            "an inequality: the band that begins near the edge stays near it",
-        ),
+    there = "residuals of 0.5 to 0.6, the Jacobian's square at most 0.2"
+    calm = "residuals of at most 0.2, the Jacobian's square at most 0.1"
+    near = "begun between 1.75 and 2, residuals of at most 0.3"
+    few = "none of the scales of this run is there, or too little converges in time"
+    for key, sentence, values, bound, why in (
+        ("edge", f"least median curvature, {there}", edge.curvature, 1.9, "within five percent of the edge"),
+        ("band", f"least median curvature, {near}", band.curvature, 1.75, "what begins near the edge stays near it"),
     ):
-        few = "none of the scales of this run is there, or too little converges in time"
-        judged = claim(f"{size}-{key}", f"{size}: {sentence}", values.notnull(), few)
-        yield judged.at_least(bound, values.min, why) if least else judged.at_most(bound, values.max, why)
+        yield claim(f"{size}-{key}", f"{size}: {sentence}", values.notnull(), few).at_least(
+            bound, values.min, f"an inequality: {why}"
+        )
+    for key, sentence, values, bound, why in (
+        ("edge-start", f"largest median curvature at the start, {there}", edge.initial, 1.0, "less than half the edge"),
+        ("calm", f"largest median curvature, {calm}", cells.sel(CALM).curvature, 1.5, "below 3/4 of the edge"),
+    ):
+        yield claim(f"{size}-{key}", f"{size}: {sentence}", values.notnull(), few).at_most(
+            bound, values.max, f"an inequality: {why}"
+        )
 
 
 def _divergence(plane: xr.Dataset, size: str) -> Findings:
@@ -157,33 +125,20 @@ def _divergence(plane: xr.Dataset, size: str) -> Findings:
     plane = plane.sel(draw=plane.outcome.notnull().all(cell))
     plane = plane.assign(lost=(plane.outcome == Outcome.DIVERGED).astype(float))
     far, steep = plane.sel(residual=slice(1.2, None)), plane.sel(residual=slice(0.1, None), jacobian=slice(0.7, None))
-    for where, cells, there in (
-        ("residuals of 1.2 and more", far, far.lost.size),
-        (
-            "a Jacobian's square of 0.7 and more, and residuals of 0.1 and more, begun above 2",
-            steep,
-            steep.lost.size and steep.initial.median("draw").min() > 2,
-        ),
+    begun = steep.lost.size and steep.initial.median("draw").min() > 2
+    beyond = "residuals of at least 0.1, the Jacobian's square at least 0.7, begun above 2"
+    why = "an inequality: most of them; by Laplace's rule"
+    for key, where, cells, there in (
+        ("far", "residuals of 1.2 and more", far, far.lost.size),
+        ("steep", beyond, steep, begun),
     ):
         lost = cells.lost.mean(cell)
-        yield claim(
-            f"{size}-share-draws-diverge-{where}",
-            f"{size}: share of draws that diverge in most cells, {where}",
-            given=there,
-            otherwise=none,
-        ).at_least(
-            0.5,
-            share(lost > 0.5),
-            "an inequality: most of them; by Laplace's rule",
-            note=f"{float(lost.mean()):.3f} of all runs",
-        )
+        note = f"{float(lost.mean()):.3f} of all runs"
+        sentence = f"{size}: share of draws that diverge in most cells, {where}"
+        yield claim(f"{size}-diverge-{key}", sentence, there, none).at_least(0.5, share(lost > 0.5), why, note=note)
     calm = plane.lost.sel(CALM)
-    yield claim(
-        f"{size}-share-diverges-residuals",
-        f"{size}: share that diverges with residuals of at most 0.2 and a Jacobian's square of at most 0.1",
-        given=calm.size,
-        otherwise=none,
-    ).zero(calm.mean(), 0, "a share: none diverges")
+    sentence = f"{size}: share that diverges, residuals of at most 0.2, the Jacobian's square at most 0.1"
+    yield claim(f"{size}-diverge-calm", sentence, calm.size, none).zero(calm.mean(), 0, "a share: none diverges")
 
 
 @run.figure

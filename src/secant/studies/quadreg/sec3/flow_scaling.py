@@ -9,22 +9,18 @@ import xarray as xr
 from jax import Array, lax
 
 from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study, unfold
-from secant.studies.shared.regression import draws
+from secant.studies.shared.regression import draws, models
 from secant.studies.shared.regression.tables import by_size
 from secant.theory.regression import quadratic_regression as qr
 from secant.theory.regression import random_regression as rr
 
 ENDED = 1e-8
-"""Loss over its start below which a run has ended: what is left of it no longer moves the curvature."""
+"""A run has ended when its loss over the loss at the start is below this: the rest no longer moves the curvature."""
 
 
 class Config(Seeded):
-    outputs: tuple[int, ...] = scaled(
-        smoke=(10,), laptop=(10, 20, 15), paper=(20, 40, 80, 20), at_least=2, help="residuals D"
-    )
-    parameters: tuple[int, ...] = scaled(
-        smoke=(20,), laptop=(20, 40, 60), paper=(40, 80, 160, 80), at_least=2, help="parameters P, as many entries"
-    )
+    outputs: tuple[int, ...] = models.outputs((10,), (10, 20, 15), (20, 40, 80, 20))
+    parameters: tuple[int, ...] = models.parameters((20,), (20, 40, 60), (40, 80, 160, 80))
     variances: tuple[float, ...] = scaled(
         smoke=(0.2, 0.5, 2.0, 16.0),
         laptop=(0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
@@ -33,15 +29,10 @@ class Config(Seeded):
         ascending=True,
         help="variance of the Jacobian over scale of the residuals, rescaled",
     )
-    residuals: tuple[float, ...] = option(
-        (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6),
-        at_least=1e-3,
-        at_most=10,
-        shortest=2,
-        ascending=True,
-        help="scales of the residuals for gradient descent",
+    residuals: tuple[float, ...] = models.residuals(
+        (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6), at_most=10, shortest=2, ascending=True
     )
-    descents: int = option(3, at_least=1, help="ratios for gradient descent: so many of the smallest")
+    descents: int = option(3, at_least=1, help="number of the smallest ratios that gradient descent takes")
     draws: int = options.draws(12, 16, 100, at_least=3, at_most=10_000)
     until: float = option(60.0, at_least=1, at_most=1e4, help="last time of the flow, over the sum of the two scales")
     steps: int = options.steps(2_000, 2_500, 20_000, at_least=100, at_most=10_000_000)
@@ -123,37 +114,25 @@ def _homogeneous(config: Config) -> tuple[bool, float]:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim("scaled-4-flow", "scaled by 4, the flow has the same bits").equal(
-        1.0, data.same_bits, 0, "powers of two scale without rounding, step by step"
-    )
-    yield claim("scaled-3-difference", "scaled by 3, largest difference from the scaled flow").zero(
-        data.scaled_gap, 1e-12, "rounding of float64 over 200 steps"
-    )
-    last = config.variances[-1]
+    why = "powers of two scale without rounding, step by step"
+    yield claim("scaled-by-4", "scaled by 4, the flow has the same bits").equal(1.0, data.same_bits, 0, why)
+    why = "rounding of float64 over 200 steps"
+    yield claim("scaled-by-3", "scaled by 3, largest difference from the scaled flow").zero(data.scaled_gap, 1e-12, why)
+    last, smallest = config.variances[-1], config.variances[0]
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
-        yield claim(
-            f"f-value-kernel-{last:g}-{size}",
-            f"F over its value for a kernel that does not move, ratio {last:g}, (D, P) = {size}",
-        ).equal(
-            1.0,
-            estimate(one.F.isel(ratio=-1) / one.initial / last),
-            4 / last**2,
-            "the kernel's mean motion is of second order in 1/r",
-            note=f"that value is r times {float(one.initial.mean()):.2f}, at infinite size {float(one.limit):.2f}",
+        sentence = f"$F$ over its value for a kernel that does not move, ratio {last:g}, (D, P) = {size}"
+        aside = f"that value is r times {float(one.initial.mean()):.2f}, at infinite size {float(one.limit):.2f}"
+        reason = "the kernel's mean motion is of second order in 1/r"
+        yield claim(f"unmoved-{size}", sentence).equal(
+            1.0, estimate(one.F.isel(ratio=-1) / one.initial / last), 4 / last**2, reason, note=aside
         )
         growth = (one.F / (one.initial * one.ratio)).sel(ratio=one.ratio <= 2).values
         worst = draws.weakest(growth, 1.0) if growth.size else 0
-        yield claim(
-            f"smallest-mean-final-{size}",
-            f"smallest mean of final over initial curvature, ratios up to 2, (D, P) = {size}",
-            given=growth.size,
-            otherwise=f"the smallest ratio is {config.variances[0]:g}",
-        ).at_least(
-            1.0,
-            estimate(growth[:, worst : worst + 1]),
-            "an inequality: progressive sharpening",
-            note=f"at ratio {config.variances[worst]:g}",
+        mean, note = estimate(growth[:, worst : worst + 1]), f"at ratio {config.variances[worst]:g}"
+        sentence = f"smallest mean of final over initial curvature, ratios up to 2, (D, P) = {size}"
+        yield claim(f"sharpens-{size}", sentence, growth.size, f"the smallest ratio is {smallest:g}").at_least(
+            1.0, mean, "an inequality: progressive sharpening", note=note
         )
     yield from _descent_findings(data, config)
 
@@ -172,77 +151,53 @@ def _descent_findings(data: xr.Dataset, config: Config) -> Findings:
     gap = data.descent / predicted - 1
     both = ended.isel(residual=[0, 1]).all("residual")
     fine, coarse = (np.abs(gap.isel(residual=i, drop=True)).where(both) for i in (0, 1))
-    yield claim(
-        "power-scale-distance",
-        "power of the scale in the distance of descent from flow, at the two smallest, median",
-        given=both,
-        otherwise="the loss of no flow and its two descents has ended: give until and steps more",
-    ).equal(
+    none = "the loss of no flow and its two descents has ended: give until and steps more"
+    sentence = "median power of the scale in the distance of descent from flow, at the two smallest scales"
+    yield claim("power", sentence, both, none).equal(
         1.0,
         lambda: np.log(coarse / fine).median() / np.log(config.residuals[1] / config.residuals[0]),
         predicted.isel(residual=1).mean(),
-        "Euler's method is of first order; the next is of the relative size of eta lambda",
+        r"Euler's method is of first order; the next order is of relative size $\eta\lambda$",
         note=f"{int(both.sum())} pairs of descents that have ended",
     )
     low = known & (predicted < 1.8)
     below = np.abs(gap).where(low & ended)
-    yield claim(
-        "runs-should-end",
-        "runs that should end below 1.8: largest relative distance from the flow, over eta lambda",
-        given=low & ended,
-        otherwise="no flow ends below 1.8 whose descent ends",
-    ).at_most(
-        0.25,
-        lambda: (below / predicted).max(),
-        "to first order descent is the flow of L + eta |grad L|^2 / 4: a correction of eta lambda / 4",
-        note=f"mean relative distance {float(below.mean()):.3f}",
+    none = "no flow ends below 1.8 whose descent ends"
+    sentence = r"runs that should end below 1.8: largest relative distance from the flow, over $\eta\lambda$"
+    reason = r"to first order descent is the flow of $L + \eta |\nabla L|^2 / 4$: a correction of $\eta\lambda / 4$"
+    yield claim("below-distance", sentence, low & ended, none).at_most(
+        0.25, lambda: (below / predicted).max(), reason, note=f"mean relative distance {float(below.mean()):.3f}"
     )
-    yield claim(
-        "runs-should-end-below",
-        "runs that should end below 1.8 and do not diverge: share",
-        given=low,
-        otherwise="no flow ends below 1.8",
-    ).equal(1.0, lambda: np.isfinite(data.descent).where(low).mean(), 0, "the linear step is stable below 2")
+    finite = np.isfinite(data.descent).where(low)
+    sentence = "share of the runs that should end below 1.8 and do not diverge"
+    yield claim("below-share", sentence, low, "no flow ends below 1.8").equal(
+        1.0, lambda: finite.mean(), 0, "the linear step is stable below 2"
+    )
     edge = ended & (predicted > 2.2)
-    final, why = data.descent.where(edge), "no descent converges whose flow ends above 2.2"
-    yield claim(
-        "runs-should-end-above",
-        "runs that should end above 2.2 and converge: largest final curvature",
-        given=edge,
-        otherwise=why,
-    ).at_most(2.0, lambda: final.max(), "an inequality: above 2 the step is unstable")
-    yield claim("same-runs-median", "the same runs: median final curvature", given=edge, otherwise=why).equal(
-        2.0,
-        lambda: final.median(),
-        0.1,
-        "within five per cent of the edge is called the edge here",
-        note=f"{int(edge.sum())} runs",
+    final, none = data.descent.where(edge), "no descent converges whose flow ends above 2.2"
+    sentence = "largest final curvature of the runs that should end above 2.2 and converge"
+    yield claim("above-largest", sentence, edge, none).at_most(
+        2.0, lambda: final.max(), "an inequality: above 2 the step is unstable"
+    )
+    why, note = "within five per cent of the edge is called the edge here", f"{int(edge.sum())} runs"
+    yield claim("above-median", "the same runs: median final curvature", edge, none).equal(
+        2.0, lambda: final.median(), 0.1, why, note=note
     )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.4), 2)
-    high = np.geomspace(1, config.variances[-1], 10)
+    high, look = np.geomspace(1, config.variances[-1], 10), {"fmt": "o", "ms": 5, "capsize": 3}
     for i, size in enumerate(data.size.values):
-        one = data.isel(size=i)
-        left.errorbar(
-            one.ratio * 1.04**i,
-            one.F.mean("seed"),
-            2 * draws.standard_error(one.F.values),
-            fmt="o",
-            ms=5,
-            capsize=3,
-            color=f"C{i}",
-            label=f"(D, P) = {size}",
-        )
+        one, error = data.isel(size=i), 2 * draws.standard_error(data.F.values[i])
+        left.errorbar(one.ratio * 1.04**i, one.F.mean("seed"), error, color=f"C{i}", label=f"(D, P) = {size}", **look)
         sheet.guide(left, high, high * float(one.limit), color=f"C{i}")
     sheet.guide(left, [], [], r"$r(\sqrt{P/D} + \sqrt{D/P} + 2)$")
-    left.set(title="Where gradient flow ends", xlabel=r"$r = \tilde\sigma_J^2/\tilde\sigma_z$", xscale="log")
-    left.set(ylabel=r"$F(r) = \lambda_\infty/\tilde\sigma_z$", yscale="log")
+    along, up = r"$r = \tilde\sigma_J^2/\tilde\sigma_z$", r"$F(r) = \lambda_\infty/\tilde\sigma_z$"
+    sheet.label(left, "Where gradient flow ends", along, up, "upper left", xscale="log", yscale="log")
     left.set_yticks([4, 6, 10, 20, 40, 60], ["4", "6", "10", "20", "40", "60"], minor=False)
     left.minorticks_off()
-    left.legend(loc="upper left")
     predicted = _of_descents(data).end
     sheet.guide(right, [0, 2, 4], [0, 2, 2])
     # Small scales take long to the last digit, but are nowhere near the edge.
@@ -251,9 +206,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for keep, colour, label in ((done, "C0", "converged"), (~done & ~lost, "C1", "still going")):
         x, y = predicted.values[keep], data.descent.values[keep]
         right.plot(x, y, "o", ms=3.5, alpha=0.6, color=colour, mew=0, label=label)
-    right.plot(
-        predicted.values[lost], np.full(int(lost.sum()), 3.0), "x", ms=4, color="C5", alpha=0.7, label="diverged"
-    )
-    right.set(title=f"Where gradient descent ends, {data.descent_size.item()}", xlim=(0, 4), ylim=(0, 3.15))
-    right.set(xlabel=r"$\tilde\sigma_zF(r)$, the flow of the same draw", ylabel=r"$\eta\lambda$ at the end")
-    right.legend(loc="lower right")
+    far = predicted.values[lost]
+    right.plot(far, np.full(far.size, 3.0), "x", ms=4, color="C5", alpha=0.7, label="diverged")
+    title, look = f"Where gradient descent ends, {data.descent_size.item()}", {"xlim": (0, 4), "ylim": (0, 3.15)}
+    along = r"$\tilde\sigma_zF(r)$, the flow of the same draw"
+    sheet.label(right, title, along, r"$\eta\lambda$ at the end", "lower right", **look)

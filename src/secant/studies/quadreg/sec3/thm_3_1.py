@@ -16,8 +16,8 @@ from secant.lab import (
     sheet,
     study,
 )
-from secant.lab.registry.config import fits_memory, option, scaled
-from secant.studies.shared.regression import accelerations, draws
+from secant.lab.registry.config import fits_memory, scaled
+from secant.studies.shared.regression import accelerations, draws, models
 from secant.studies.shared.regression.tables import by_size, measured
 from secant.theory.regression import quadratic_regression as qr
 from secant.theory.regression import random_regression as rr
@@ -28,16 +28,8 @@ FIXED = (8, 16)
 
 
 class Config(Seeded):
-    outputs: tuple[int, ...] = scaled(
-        smoke=(10, 20, 30), laptop=(10, 20, 30, 60, 60), paper=(10, 20, 30, 60, 60, 120), at_least=2, help="residuals D"
-    )
-    parameters: tuple[int, ...] = scaled(
-        smoke=(20, 40, 60),
-        laptop=(20, 40, 60, 120, 60),
-        paper=(20, 40, 60, 120, 60, 240),
-        at_least=2,
-        help="parameters P, as many entries",
-    )
+    outputs: tuple[int, ...] = models.outputs((10, 20, 30), (10, 20, 30, 60, 60), (10, 20, 30, 60, 60, 120))
+    parameters: tuple[int, ...] = models.parameters((20, 40, 60), (20, 40, 60, 120, 60), (20, 40, 60, 120, 60, 240))
     jacobians: int = scaled(
         smoke=2_000, laptop=5_000, paper=20_000, at_least=200, at_most=1_000_000, help="random Jacobians a size"
     )
@@ -45,11 +37,9 @@ class Config(Seeded):
     direct: int = scaled(
         smoke=128, laptop=400, paper=2_000, at_least=30, at_most=100_000, help="draws of everything, at the third size"
     )
-    runs: int = scaled(
-        smoke=16, laptop=400, paper=1_000, at_least=2, at_most=100_000, help="gradient flows, D = 8 and P = 16"
-    )
-    sigma_z: float = option(1.0, at_least=1e-3, at_most=1e3, help="standard deviation of the residuals")
-    sigma_J: float = option(0.3, at_least=1e-3, at_most=1e3, help="standard deviation of the Jacobian's entries")
+    runs: int = scaled(smoke=16, laptop=400, paper=1_000, at_least=2, at_most=100_000, help="gradient flows, (8, 16)")
+    sigma_z: float = models.residual_scale(1.0)
+    sigma_J: float = models.jacobian_scale(0.3)
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""
@@ -101,39 +91,28 @@ def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
+    why = "fourth power of the differences' step, 4e-7, times ratios of derivatives; over the rms"
     for order, name in enumerate(("first", "second")):
-        yield claim(
-            f"{name}-derivative-eigenvalue-differences",
-            f"{name} derivative of the largest eigenvalue against differences along the flow, median",
-        ).zero(
-            data.gap.isel(order=order).median(),
-            1e-4,
-            "fourth power of the differences' step, 4e-7, times ratios of derivatives; over the rms",
-        )
+        sentence = f"{name} derivative of the largest eigenvalue against differences along the flow, median"
+        yield claim(f"{name}-derivative", sentence).zero(data.gap.isel(order=order).median(), 1e-4, why)
     exact = Tolerance(why="exact at every size: the sampling error alone")
-    for name, sentence in (
-        ("given_J", "mean acceleration for one Jacobian over the formula"),
-        ("speed", "mean square velocity of the singular value for one Jacobian over the formula"),
+    for name, key, mean in (
+        ("given_J", "acceleration", "mean acceleration"),
+        ("speed", "velocity", "mean square velocity of the singular value"),
     ):
         for convention in CONVENTIONS:
             one = data.sel(convention=convention)
             found = measured(one, name, config.draws, float(one[f"{name}_formula"]))
-            yield claim(f"{sentence}-{convention}-q", f"{sentence}, {convention} Q").equal(1.0, found, exact)
-    yield claim("mean-velocity-eigenvalue", "mean velocity of the largest eigenvalue, over its root mean square").zero(
-        estimate(data.velocity / np.sqrt((data.velocity**2).mean())),
-        0,
-        "zero: the sampling error alone",
-        note=f"odd in the residuals: z and -z cancel to {float(data.parity.max()):.0e} of it in every draw",
+            sentence = f"{mean} for one Jacobian over the formula, {convention} Q"
+            yield claim(f"{key}-{convention}", sentence).equal(1.0, found, exact)
+    note = f"odd in the residuals: z and -z cancel to {float(data.parity.max()):.0e} of it in every draw"
+    still = estimate(data.velocity / np.sqrt((data.velocity**2).mean()))
+    yield claim("mean-velocity", "mean velocity of the largest eigenvalue, over its root mean square").zero(
+        still, 0, "zero: the sampling error alone", note=note
     )
-    yield claim(
-        f"share-{data.sizes['draw']}-draws-which",
-        f"share of {data.sizes['draw']} draws in which the acceleration, averaged over z and -z, is upwards",
-    ).at_least(
-        0.9,
-        draws.share(data.acceleration > 0),
-        "an inequality: nearly always",
-        note=f"without that average: {float((data.one_sign > 0).mean()):.3f}",
-    )
+    upwards, note = draws.share(data.acceleration > 0), f"without that average: {float((data.one_sign > 0).mean()):.3f}"
+    sentence = f"share of {data.sizes['draw']} draws that accelerate upwards, averaged over $z$ and $-z$"
+    yield claim("upwards", sentence).at_least(0.9, upwards, "an inequality: nearly always", note=note)
     for i in range(data.sizes["size"]):
         yield from _over_the_limit(data.isel(size=i), config)
     yield from _errata(data, config)
@@ -145,7 +124,7 @@ def _over_the_limit(one: xr.Dataset, config: Config) -> Findings:
     # The variance of the eigenvalue, and all that the Tracy-Widom mean leaves out, is n^(-4/3) of it, n = min(D, P).
     rest = min(D, P) ** (-4 / 3)
     top, edge, size = rr.mean_top(D, P), rr.edge(D, P), f"(D, P) = ({D}, {P})"
-    singular = "mean of sigma_0 times its second derivative over (146), unit variance off the diagonal"
+    singular = r"mean of $\sigma_0\ddot\sigma_0$ over (146), unit variance off the diagonal"
     for name, sentence, limit, next_order in (
         ("ratio", "mean acceleration over (147), symmetric part of independent entries", 1, 1 + top / (D * P)),
         ("unsymmetric", "the same if the flow is (22) with independent entries as they are", 2, 2 + 2 / (D * P)),
@@ -153,25 +132,19 @@ def _over_the_limit(one: xr.Dataset, config: Config) -> Findings:
     ):
         found = measured(one, name, config.jacobians)
         tail = draws.heavy_tail(found)
-        yield claim(f"{sentence}-{size}", f"{sentence}, {size}").equal(
-            next_order * (top / edge),
-            found,
-            tail.absolute,
-            f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
-            relative=rest,
-            note=f"the limit of large sizes is {limit}; averaged over z and Q in closed form, over Jacobians by draws",
+        note = f"the limit of large sizes is {limit}; averaged over z and Q in closed form, over Jacobians by draws"
+        reason = rf"predicted with its next order, up to $\min(D, P)^{{-4/3}}$; {tail.why}"
+        yield claim(f"{name}-{D}-{P}", f"{sentence}, {size}").equal(
+            next_order * (top / edge), found, tail.absolute, reason, relative=rest, note=note
         )
-    yield claim(f"mean-eigenvalue-tracy-{size}", f"mean largest eigenvalue over the Tracy-Widom mean, {size}").equal(
-        1.0, measured(one, "top", config.jacobians, top), rest, "the next order is min(D, P)^(-4/3) of it"
+    why = r"the next order is $\min(D, P)^{-4/3}$ of it"
+    yield claim(f"tracy-widom-{D}-{P}", f"mean largest eigenvalue over the Tracy-Widom mean, {size}").equal(
+        1.0, measured(one, "top", config.jacobians, top), rest, why
     )
     below = (1.21 * (P**-0.5 + D**-0.5) ** (1 / 3) + P**-0.5) / (P**0.5 + D**0.5)
-    yield claim(
-        f"mean-eigenvalue-marchenko-{size}", f"mean largest eigenvalue over the Marchenko-Pastur edge, {size}"
-    ).equal(
-        1.0,
-        measured(one, "top", config.jacobians, edge),
-        below + rest,
-        "the Tracy-Widom mean is below it, and the parameters count for one less",
+    why = "the Tracy-Widom mean is below it, and the parameters count for one less"
+    yield claim(f"marchenko-pastur-{D}-{P}", f"mean largest eigenvalue over the Marchenko-Pastur edge, {size}").equal(
+        1.0, measured(one, "top", config.jacobians, edge), below + rest, why
     )
 
 
@@ -181,31 +154,27 @@ def _errata(data: xr.Dataset, config: Config) -> Findings:
     found = measured(largest, "relative", config.jacobians)
     tail = draws.heavy_tail(found)
     next_order = (D**-0.5 + P**-0.5) ** 2
-    yield claim(
-        f"relative-acceleration-sigma-{D}-{P}", f"relative acceleration over sigma_z^2, (D, P) = ({D}, {P})"
-    ).erratum(
+    yield claim("relative", rf"relative acceleration over $\sigma_z^2$, (D, P) = ({D}, {P})").erratum(
         (r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] = \sigma_z^2", 1.0),
         (r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] \to DP\,\sigma_z^2", D * P),
         found,
         tail.absolute,
-        f"the next order, lambda_max over the trace; {tail.why}",
+        rf"the next order, $\lambda_{{\max}}$ over the trace; {tail.why}",
         relative=next_order,
         note="(147) divided by the mean eigenvalue leaves the factor DP (for Q of independent entries; twice that for "
         "a symmetric Q of unit variance)",
         where="Theorem 3.1, equations (23) and (148)",
     )
-    yield claim(
-        "acceleration-eigenvalue-what",
-        "acceleration of the eigenvalue over what (140) and (146) are the means of, along the flow, median",
-    ).erratum(
+    sentence = "median acceleration of the eigenvalue along the flow, over the two terms with the means (140) and (146)"
+    yield claim("factor-two", sentence).erratum(
         (r"\mathbb E[\ddot\lambda_{\max}] = \mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0]", 1.0),
         (r"\mathbb E[\ddot\lambda_{\max}] = 2\,(\mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0])", 2.0),
         (data.by_eigenvalues / data.by_singular_values).median(),
         1e-3,
         "an identity of every flow; the differences along it, as above",
         note="(147) is the sum of (140) and (146), without the factor 2 of (138): the three cannot all be right. "
-        "(140) and (146) are for a symmetric Q of unit variance, (147) is for independent entries, of which the model "
-        "sees the symmetric part, of variance 1/2",
+        "(140) and (146) are for a symmetric Q of unit variance. (147) is for independent entries: the model sees "
+        "their symmetric part, of variance 1/2",
         where="equation (147)",
         by="derivation",
     )
@@ -221,9 +190,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     early = data.time[data.time <= 0.8]
     parabola = 1 + (1 + rr.mean_top(D, P) / (D * P)) * early**2 / 2
     sheet.guide(left, early, parabola, r"$1 + \frac{1}{2}\ddot\lambda t^2$")
-    left.set(title=f"Mean curvature, ({D}, {P})", xlabel=r"time $\cdot\ \sigma_z\sqrt{DP}$")
-    left.set(ylabel=r"$\mathbb{E}\,\lambda_{\max}(t)/\mathbb{E}\,\lambda_{\max}(0)$")
-    left.legend(loc="upper left")
+    along, up = r"time $\cdot\ \sigma_z\sqrt{DP}$", r"$\mathbb{E}\,\lambda_{\max}(t)/\mathbb{E}\,\lambda_{\max}(0)$"
+    sheet.label(left, f"Mean curvature, ({D}, {P})", along, up, "upper left")
     x, points = np.arange(data.sizes["size"]), {"fmt": "o", "capsize": 3}
     sheet.mark(middle, y=(1.0, 2.0))
     for name, colour, label in (("ratio", "C0", r"symmetric, $s = 1/2$"), ("unsymmetric", "C1", "independent entries")):

@@ -21,60 +21,46 @@ def run(config: EdgeConfig) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: EdgeConfig) -> Findings:
     why, y, second = approach.obstacle(data), data.y.values, data.top.values[:, 1].max()
-    yield claim("crossings-edge-followed", "crossings of the edge by the followed eigenvalue").at_least(
-        2.0,
-        np.nan if why else np.sum(np.diff(np.sign(y)) != 0),
-        "an inequality: up and down again",
-        note=why or f"from y = {y.min():.2g} to y = {y.max():.2g}",
+    crossings = np.nan if why else np.sum(np.diff(np.sign(y)) != 0)
+    note = why or f"from y = {y.min():.2g} to y = {y.max():.2g}"
+    yield claim("crossings", "crossings of the edge by the followed eigenvalue").at_least(
+        2.0, crossings, "an inequality: up and down again", note=note
     )
-    single = f"said of the source's network of {SOURCE_SAMPLES:,} samples; for a smaller one it depends on the draw"
-    yield claim(
-        "second-eigenvalue-window",
-        "second eigenvalue, largest over the window",
-        given=not why and config.samples >= SOURCE_SAMPLES,
-        otherwise=why or f"{single}, {second:.3g} here",
-    ).at_most(2.0, second, note="where it reaches the edge too, the picture of one unstable mode ends")
+    large = not why and config.samples >= SOURCE_SAMPLES
+    single = f"a claim on the source's network of {SOURCE_SAMPLES:,} samples; a smaller one depends on the draw"
+    small, note = (
+        why or f"{single}, {second:.3g} here",
+        "where it reaches the edge too, there is no single unstable mode",
+    )
+    yield claim("second-eigenvalue", "second eigenvalue, largest over the window", large, small).at_most(
+        2.0, second, note=note
+    )
     lasting = approach.while_it_lasts(data)
     y, z = lasting.y.values, lasting.z.values
     large = np.abs(z) > 1e-3 * np.abs(z).max(initial=0.0)  # another mode may be at the edge from the first step
-    yield claim(
-        "share-steps-which",
-        "share of steps in which the residual along the mode changes sign, while it is above a thousandth of its peak",
-    ).equal(
-        1.0,
-        np.nan if why else _share(z[1:] * z[:-1] < 0, large[1:] & large[:-1]),
-        0.02,
-        "a turn of the oscillation may cost a step",
-        note=why or f"over {len(z):,} of {data.sizes['step']:,} steps, in which the mode is alone at the edge",
-    )
+    turns = np.nan if why else _share(z[1:] * z[:-1] < 0, large[1:] & large[:-1])
+    note = why or f"over {len(z):,} of {data.sizes['step']:,} steps, in which the mode is alone at the edge"
+    sentence = "share of steps in which the residual along the mode changes sign, while above a thousandth of its peak"
+    yield claim("changes-sign", sentence).equal(1.0, turns, 0.02, "a turn of the swing may cost a step", note=note)
     grows = np.abs(z[2:]) > np.abs(z[:-2])
     # Where the eigenvalue itself crosses in between, neither is right.
     clear = large[:-2] & (y[:-2] * y[2:] > 0) & (np.abs(y[:-2]) > 1e-3)
-    yield claim(
-        "share-double-steps", "share of double steps in which that residual grows above the edge and shrinks below it"
-    ).equal(
-        1.0,
-        np.nan if why else _share(grows == (y[:-2] > 0), clear),
-        0.05,
-        "the other modes and the nonlinear terms, where growth is slow",
-        note=why,
+    right = np.nan if why else _share(grows == (y[:-2] > 0), clear)
+    sentence = "share of double steps in which that residual grows above the edge and shrinks below it"
+    yield claim("grows-above", sentence).equal(
+        1.0, right, 0.05, "the other modes and the nonlinear terms, where growth is slow", note=why
     )
     double = approach.episode(data).sizes["step"]
     first = data.isel(step=slice(0, double + 2 if double else 0))
-    yield claim(
-        "change-loss-step",
-        "change of the loss in a step against that of half the square of that residual: slope, first episode",
-    ).equal(
-        1.0,
-        approach.slope_through_zero(np.diff(first.z.values**2 / 2), np.diff(first.loss.values)),
-        0.05,
-        "the swing of the loss is that of the mode, up to what it drives in the others",
-        note=why,
+    swing = approach.slope_through_zero(np.diff(first.z.values**2 / 2), np.diff(first.loss.values))
+    sentence = "slope of the change of the loss in a step against that of half the square of that residual"
+    yield claim("loss-swing", f"{sentence}, first episode").equal(
+        1.0, swing, 0.05, "the swing of the loss is the mode's, up to what the mode drives in the others", note=why
     )
 
 
 def _share(hits: np.ndarray, among: np.ndarray) -> float:
-    """Of `among`, how many are `hits`; NaN if there are none."""
+    """The share of `among` that are `hits`; NaN if there are none."""
     return float(hits[among].mean()) if among.any() else np.nan
 
 

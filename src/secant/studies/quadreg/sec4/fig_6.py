@@ -28,63 +28,41 @@ def run(config: EdgeConfig) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: EdgeConfig) -> Findings:
     why, steps = approach.obstacle(data), approach.episode(data)
-    yield claim(
-        "correlation-double-step", "correlation of a double step of the residual with 2 y z, first episode"
-    ).at_least(
-        approach.STRAIGHT,
-        approach.correlation(steps.first_order.values, steps.dz.values),
-        "an inequality: one straight line",
-        note=why,
+    straight = approach.correlation(steps.first_order.values, steps.dz.values)
+    yield claim("correlation", "correlation of a double step of the residual with $2yz$, first episode").at_least(
+        approach.STRAIGHT, straight, "an inequality: one straight line", note=why
     )
-    for name, label in (("first_order", "2 y z"), ("linear", "((1 + y)^2 - 1) z")):
-        yield claim(
-            f"slope-double-step-{label}", f"slope of a double step of the residual against {label}, first episode"
-        ).equal(
-            1.0,
-            approach.slope_through_zero(steps[name].values, steps.dz.values),
-            float(np.abs(steps.y.values).max(initial=0.0)) + 0.02,
-            "the curvature moves by about y within a double step; two percent for the nonlinear terms",
-            note=why,
-        )
+    reason = "the curvature moves by about y within a double step; two percent for the nonlinear terms"
+    within = float(np.abs(steps.y.values).max(initial=0.0)) + 0.02
+    for name, label in (("first_order", "2yz"), ("linear", "((1 + y)^2 - 1)z")):
+        slope = approach.slope_through_zero(steps[name].values, steps.dz.values)
+        sentence = f"slope of a double step of the residual against ${label}$, first episode"
+        yield claim(f"slope-{name}", sentence).equal(1.0, slope, within, reason, note=why)
     # The slice of the second derivative along the top mode is large, and lastingly so.
     top, random = (np.abs(data.extreme).max("end").sel(direction=which) for which in ("top mode", "random"))
+    much = "an inequality: 'much larger', read as at least three times"
+    slices = "largest eigenvalue of the slice along the top mode"
     for moment in ("begin", "end"):
-        yield claim(
-            f"window-s-{moment}-eigenvalue",
-            f"window's {moment}: largest eigenvalue of the slice along the top mode over that along a random direction",
-        ).at_least(
-            3.0,
-            np.nan if why else (top / random).sel(moment=moment),
-            "an inequality: 'much larger', read as at least three times",
-            note=why,
-        )
-    yield claim(
-        "eigenvalue-slice-along",
-        "largest eigenvalue of the slice along the top mode, end of the window over its beginning",
-    ).equal(
-        1.0,
-        np.nan if why else top.sel(moment="end") / top.sel(moment="begin"),
-        0.3,
-        "'stable' in the text, read as within 30 percent",
-        note=why,
+        ratio = np.nan if why else (top / random).sel(moment=moment)
+        sentence = f"window's {moment}: {slices} over that along a random direction"
+        yield claim(f"slice-{moment}", sentence).at_least(3.0, ratio, much, note=why)
+    stable = np.nan if why else top.sel(moment="end") / top.sel(moment="begin")
+    yield claim("slice-stable", f"{slices}, end of the window over its beginning").equal(
+        1.0, stable, 0.3, "'stable' in the text, read as within 30 percent", note=why
     )
     # The mode's effect on itself is small while the curvature grows, and largest at the turn.
     ratios = {name: np.abs(ratio.values).astype(float) for name, ratio in nonlinear_ratios(data, config).items()}
     early = ratios["consistent"][: max(np.argmax(data.y.values) // 2, 1)].max()
+    small = np.nan if why else early / ratios["consistent"].max()
     found = "peaks: " + ", ".join(f"{name} {ratio.max():.2g}" for name, ratio in ratios.items())
-    yield claim("nonlinear-ratio-early", "nonlinear ratio early in the sharpening, over its peak").at_most(
-        0.1,
-        np.nan if why else early / ratios["consistent"].max(),
-        "an inequality: small before the turn",
-        note=why or f"{found}. The contributions to z1 are eta^2 Q1(w, w)/2 and eta lambda1 z1",
+    note = why or rf"{found}. The contributions to $z_1$ are $\eta^2 Q_1(w, w)/2$ and $\eta\lambda_1 z_1$"
+    yield claim("nonlinear-early", "nonlinear ratio early in the sharpening, over its peak").at_most(
+        0.1, small, "an inequality: small before the turn", note=note
     )
     units = f"the printed ratio has a unit and grows with the number of samples, {SOURCE_SAMPLES:,} in the source"
-    yield claim(
-        "peak-eta-2",
-        "peak of eta^2 Q1(w, w)/(lambda1 z1), as printed, with the residuals f - y: decimal logarithm",
-        given=not why and config.samples >= SOURCE_SAMPLES,
-        otherwise=why or f"{units}, {config.samples:,} here; {found}",
-    ).equal(
+    given, none = not why and config.samples >= SOURCE_SAMPLES, why or f"{units}, {config.samples:,} here; {found}"
+    sentence = r"decimal logarithm of the peak of $\eta^2 Q_1(w, w)/(\lambda_1 z_1)$, as printed, residuals $f - y$"
+    yield claim("nonlinear-peak", sentence, given, none).equal(
         0.0,
         lambda: np.log10(ratios["as printed, sums over samples"].max()),
         1.0,
@@ -123,10 +101,10 @@ def draw(data: xr.Dataset, figure: Figure, config: EdgeConfig) -> None:
     middle.plot(steps.first_order, steps.dz, ".", ms=4, color="C0", alpha=0.6)
     ends = steps.first_order.values.min(initial=0.0), steps.first_order.values.max(initial=0.0)
     sheet.guide(middle, ends, ends, lw=1.0)
-    middle.set(title="Two steps of the residual", xlabel=r"$2yz_1$", ylabel=r"$z_1(t+2) - z_1(t)$")
+    sheet.label(middle, "Two steps of the residual", r"$2yz_1$", r"$z_1(t+2) - z_1(t)$")
     middle.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
     right.semilogy(data.step, np.abs(nonlinear_ratios(data, config)["consistent"]), color="C1", lw=1.0)
-    right.set(title="Nonlinear over linear", xlabel="step", ylabel=r"$\frac{1}{2}\eta\,|Q_1(w, w)/\lambda_1z_1|$")
+    sheet.label(right, "Nonlinear over linear", "step", r"$\frac{1}{2}\eta\,|Q_1(w, w)/\lambda_1z_1|$")
     twin = right.twinx()
     twin.plot(data.step, data.y, color="C0", lw=1.3)
     sheet.mark(twin, y=0, lw=0.8)

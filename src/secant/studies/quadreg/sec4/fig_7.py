@@ -24,41 +24,39 @@ def run(config: TaylorConfig) -> xr.Dataset:
 def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
     why = expansions.obstacle(data)
     found = {} if why else measured(data)
-    early = "largest relative error of the curvature in the first twentieth of the way to the edge"
-    yield claim(f"expansion-start-{early}", f"expansion at the start: {early}").at_most(
-        0.1,
-        found.get("early", np.nan),
-        "an inequality: a good approximation at early times, within ten percent",
-        note=why,
+    early = found.get("early", np.nan)
+    sentence = "expansion at the start: largest relative error of the curvature"
+    yield claim("early", f"{sentence} in the first twentieth of the way to the edge").at_most(
+        0.1, early, "an inequality: a good approximation at early times, within ten percent", note=why
     )
-    yield claim("same-until-network", "the same until the network's first peak, over that").at_least(
+    yield claim("later", "the same until the network's first peak, over that").at_least(
         2.0, found.get("later", np.nan), "an inequality: not a good one later", note=why
     )
-    yield claim(
-        "expansion-near-edge",
-        "expansion near the edge: step of its first crossing, over the network's, both counted from the expansion",
-    ).equal(1.0, found.get("crossing", np.nan), 1 / config.lead + 0.05, "a step, and five percent", note=why)
-    for name in (NETWORK, QUADRATIC):
-        yield claim(f"{name}-lowest-curvature-after", f"{name}: lowest curvature after the first peak").at_most(
-            0.0, found.get(f"lowest, {name}", np.nan), "an inequality: back below the edge", note=why
+    sentence = "expansion near the edge: steps from the expansion to its first crossing, over the network's"
+    yield claim("crossing", sentence).equal(
+        1.0, found.get("crossing", np.nan), 1 / config.lead + 0.05, "a step, and five percent", note=why
+    )
+    keys = {NETWORK: "network", QUADRATIC: "quadratic"}
+    for name, key in keys.items():
+        lowest = found.get(f"lowest, {name}", np.nan)
+        yield claim(f"lowest-{key}", f"{name}: lowest curvature after the first peak").at_most(
+            0.0, lowest, "an inequality: back below the edge", note=why
         )
-    yield claim(
-        "height-first-peak",
-        "height of the first peak of the residual along the mode, expansion near the edge over network",
-    ).equal(1.0, found.get("height", np.nan), 0.25, "'well approximates', read as within a quarter", note=why)
-    for name in (NETWORK, QUADRATIC):
+    sentence = "height of the first peak of the residual along the mode, expansion near the edge over network"
+    yield claim("height", sentence).equal(
+        1.0, found.get("height", np.nan), 0.25, "'well approximates', read as within a quarter", note=why
+    )
+    for name, key in keys.items():
         mean, even, odd = (found.get(f"{parity}, {name}", np.nan) for parity in ("mean", "even", "odd"))
         rest = f"over even steps {even:.2g}, over odd {odd:.2g}"
-        yield claim(f"{name}-mean-distance-edge", f"{name}: mean distance from the edge at the end").at_most(
-            0.0,
-            mean,
-            "an inequality: below it",
-            note=why or ("it still moves in the last steps; take more" if np.isnan(mean) else rest),
+        note = why or ("it still moves in the last steps; take more" if np.isnan(mean) else rest)
+        yield claim(f"mean-{key}", f"{name}: mean distance from the edge at the end").at_most(
+            0.0, mean, "an inequality: below it", note=note
         )
 
 
 def measured(data: xr.Dataset) -> dict[str, float]:
-    """What the models show of the edge, where nothing is in the way of it."""
+    """What the models show of the edge, if there is no obstacle."""
     network, early, quadratic = (one_model(data, name) for name in (NETWORK, FROM_START, QUADRATIC))
     crossing, near, again = first_above(network), int(data.begins.max()), first_above(quadratic)
     first = {name: peaks(data, name).isel(step=0) for name in (NETWORK, QUADRATIC)}

@@ -11,58 +11,52 @@ from secant import data, losses, measure, nets
 from secant.core.device import to_device
 from secant.dynamics import Map, Probe, Stop, simulate
 from secant.lab import Figure, Findings, Options, claim, estimate, fits_memory, option, options, scaled, sheet, study
+from secant.lab.registry.options import Shared
 from secant.optim import Problem, optimisers
 from secant.studies.shared.regression.draws import draw_tensors
 from secant.theory.regression import quadratic_regression as qr
 
-LABELS = {
-    "gd": "gradient descent",
-    "momentum": "momentum",
-    "nesterov": "Nesterov",
-    "rmsprop": "RMSprop",
-    "adam": "Adam",
-}
+PLAIN = {"gd": "gradient descent", "momentum": "momentum", "nesterov": "Nesterov"}
+LABELS = PLAIN | {"rmsprop": "RMSprop", "adam": "Adam"}
 BETAS = (0.0, 0.5, 0.9)
-"""Of momentum in quadratic regression."""
+"""Values of beta for momentum in quadratic regression."""
 MODEL = (20, 40)
 """Residuals and parameters of a quadratic regression model."""
 SETTLED = 1e-4
-"""Loss over its start at which a run on a model has ended."""
+"""A run on a model has ended when its loss over the loss at the start is below this."""
+
+
+own_lr = Shared("step size of this optimiser", at_least=1e-6, at_most=10)
 
 
 class Config(Options):
     data: str = option("digits", help="a data set that secant.data knows")
     samples: int = options.samples(200, 500, 1_500, at_least=10, at_most=100_000)
     width: int = options.width(32, 64, 128, at_most=10_000)
-    gd: float = scaled(
-        smoke=0.7, laptop=0.4, paper=0.25, at_least=1e-6, at_most=10, help="step size of gradient descent"
-    )
-    momentum: float = scaled(smoke=0.7, laptop=0.4, paper=0.25, at_least=1e-6, at_most=10, help="step size of momentum")
-    nesterov: float = scaled(
-        smoke=0.25, laptop=0.15, paper=0.1, at_least=1e-6, at_most=10, help="step size of Nesterov's momentum"
-    )
-    rmsprop: float = scaled(smoke=3e-4, laptop=3e-4, paper=1e-4, at_least=1e-9, at_most=1, help="step size of RMSprop")
-    adam: float = scaled(smoke=1e-2, laptop=1e-2, paper=3e-3, at_least=1e-9, at_most=1, help="step size of Adam")
-    decay: float = option(0.99, at_least=0, below=1, help="of the mean square of RMSprop")
-    beta: float = option(0.9, at_least=0, below=1, help="of both kinds of momentum")
+    gd: float = own_lr(0.7, 0.4, 0.25)
+    momentum: float = own_lr(0.7, 0.4, 0.25)
+    nesterov: float = own_lr(0.25, 0.15, 0.1)
+    rmsprop: float = own_lr(3e-4, 3e-4, 1e-4, at_least=1e-9, at_most=1)
+    adam: float = own_lr(1e-2, 1e-2, 3e-3, at_least=1e-9, at_most=1)
+    decay: float = option(0.99, at_least=0, below=1, help="decay of the mean square of RMSprop")
+    beta: float = option(0.9, at_least=0, below=1, help="beta of both kinds of momentum")
     steps: int = options.steps(600, 4_000, 5_000, at_least=100, at_most=10_000_000)
-    every: int = option(20, at_least=1, help="steps between two looks at the curvature")
+    every: int = option(20, at_least=1, help="steps between two measurements of the curvature")
     draws: int = options.draws(12, 32, 100, at_least=3, at_most=100_000)
-    residual: float = option(0.5, at_least=1e-3, at_most=10, help="scale of their residuals at the start, rescaled")
-    variance: float = option(0.5, at_least=1e-3, at_most=100, help="of their Jacobian, over that scale, rescaled")
+    residual: float = option(0.5, at_least=1e-3, at_most=10, help="rescaled scale of the models' residuals")
+    variance: float = option(0.5, at_least=1e-3, at_most=100, help="variance of their Jacobian, over that scale")
     model_steps: int = scaled(
-        smoke=500, laptop=4_000, paper=10_000, at_least=100, at_most=10_000_000, help="steps on them"
+        smoke=500, laptop=4_000, paper=10_000, at_least=100, at_most=10_000_000, help="steps on the models"
     )
     seed: int = options.seed(0)
 
     def check(self) -> None:
-        """Looks enough for a mean over the last quarter, averages that are full by then, and models that fit."""
+        """Measurements enough for the last quarter, averages that are full by then, and models that fit into memory."""
         if self.every > self.steps // 8:
             raise ValueError(f"every: must be at most steps / 8, {self.steps // 8}, got {self.every}.")
         if begun("rmsprop", self) > self.steps / 2:
-            raise ValueError(
-                f"decay: must leave 1 / (1 - decay) at most half of the steps, {self.steps}, got {self.decay}."
-            )
+            least = f"must leave 1 / (1 - decay) at most half of the steps, {self.steps}"
+            raise ValueError(f"decay: {least}, got {self.decay}.")
         fits_memory(3 * 8 * self.draws * MODEL[0] * MODEL[1] ** 2, "draws")
 
 
@@ -72,9 +66,9 @@ def run(config: Config) -> xr.Dataset:
     for every eigenvector of $P^{-1/2}HP^{-1/2}$, and it is stable while the eigenvalue is below $$\frac2\eta \text{
     (gradient descent, RMSprop)}, \quad \frac{2 + 2\beta}\eta \text{ (momentum)}, \quad \frac{2 + 2\beta}{(1 +
     2\beta)\,\eta} \text{ (Nesterov)}, \quad \frac{2 + 2\beta_1}{(1 - \beta_1)\,\eta} \text{ (Adam)}.$$ Training a
-    network on all its data raises the largest eigenvalue to this threshold, whichever it is, and keeps it there.
-    Momentum on a random quadratic regression model takes the curvature past the edge of gradient descent, and where it
-    converges it ends below its own.
+    network on all its data raises the largest eigenvalue to the optimiser's threshold and keeps it there. Momentum on
+    a random quadratic regression model takes the curvature past the edge of gradient descent. Where momentum
+    converges, the curvature ends below momentum's own threshold.
     """
     return xr.merge([_networks(config), _models(config)], combine_attrs="override")
 
@@ -105,7 +99,7 @@ def _networks(config: Config) -> xr.Dataset:
     for number, one in enumerate(several):
         start = optimisers.one_of(several, number)(problem.objective).init(params)
         ran.append(simulate(system, start, config.steps, probes=probes, label=LABELS[one.name]).dataset)
-    # What a run that blew up has not recorded is no number.
+    # A run that blew up has recorded less than the others: NaN fills it up.
     found = xr.concat([one[["curvature", "loss"]] for one in ran], "optimiser", join="outer")
     found = found.reindex(step=np.arange(0, config.steps + 1, config.every)).isel(mode=0)
     return found.assign(
@@ -126,14 +120,14 @@ def _models(config: Config) -> xr.Dataset:
 
     def system(beta: Array, draw: qr.Model) -> Map:
         def with_its_gradient(theta: Array) -> Array:
-            """With the gradient of the loss, J(θ)ᵀz(θ), in which Q is contracted once and not three times."""
+            """A form whose gradient is that of the loss, J(θ)ᵀz(θ): Q is contracted once and not three times."""
             J = draw.jacobian(theta)
             z = draw.offset + (draw.G + J) @ theta / 2
             return jax.lax.stop_gradient(z @ J) @ theta
 
         return optimisers.momentum(1.0, beta)(with_its_gradient)  # type: ignore[arg-type]
 
-    # Where a run begins and where it ends is all that is asked.
+    # Only the begin and the end of each run are recorded.
     ends = {
         "model_curvature": Probe(lambda theta, draw: qr.top_pair(draw.jacobian(theta))[0], config.model_steps),
         "model_loss": Probe(lambda theta, draw: jnp.sum(draw.residuals(theta) ** 2) / 2, config.model_steps),
@@ -157,10 +151,10 @@ def ends(data: xr.Dataset) -> xr.DataArray:
 
 
 def begun(name: str, config: Config) -> int:
-    r"""The first look at which the averages in the preconditioner are filled.
+    r"""The first measured step at which the averages in the preconditioner are filled.
 
-    The factor $1 - \beta_1^t$ of Adam takes $1/(1 - \beta_1) = 10$ steps, the mean square of RMSprop, which begins at
-    zero and is not corrected for that, $1/(1 - \alpha)$, 100 by default. The others have no preconditioner.
+    The factor $1 - \beta_1^t$ of Adam takes $1/(1 - \beta_1) = 10$ steps. The mean square of RMSprop begins at zero
+    without correction and takes $1/(1 - \alpha)$ steps, 100 by default. The others have no preconditioner.
     """
     memory = {"rmsprop": 1 / (1 - config.decay), "adam": 10.0}.get(name, 0.0)
     return int(np.ceil(np.round(memory / config.every, 9))) * config.every
@@ -170,52 +164,33 @@ def begun(name: str, config: Config) -> int:
 def check(data: xr.Dataset, config: Config) -> Findings:
     over = data.curvature / data.threshold
     last = over.isel(step=slice(-(over.sizes["step"] // 4), None))
+    why = "at the edge curvature swings about it; the preconditioner moves with it"
     for name in data.optimiser.values:
-        label = LABELS[name]
-        yield claim(
-            f"curvature-threshold-start-{label}", f"curvature over the threshold at the start, {label}"
-        ).at_most(1.0, over.sel(optimiser=name, step=begun(name, config)), "an inequality: it comes from below")
-        yield claim(
-            f"curvature-threshold-mean-{label}", f"curvature over the threshold, mean of the last quarter, {label}"
-        ).equal(
-            1.0,
-            last.sel(optimiser=name).mean(),
-            0.1,
-            "at the edge curvature swings about it; the preconditioner moves with it",
+        start, label = over.sel(optimiser=name, step=begun(name, config)), LABELS[name]
+        yield claim(f"start-{name}", f"curvature over the threshold at the start, {label}").at_most(
+            1.0, start, "an inequality: it comes from below"
         )
-    yield claim(
-        "sharpness-under-momentum", "sharpness under momentum at the end, over the edge 2/η of gradient descent"
-    ).equal(
-        1 + config.beta,
-        (last.mean("step") * data.threshold).sel(optimiser="momentum") * config.momentum / 2,
-        0,
-        "as for the ratio: the swing about the edge",
-        relative=0.1,
+        yield claim(f"end-{name}", f"curvature over the threshold, mean of the last quarter, {label}").equal(
+            1.0, last.sel(optimiser=name).mean(), 0.1, why
+        )
+    sharpness = (last.mean("step") * data.threshold).sel(optimiser="momentum") * config.momentum / 2
+    sentence = r"sharpness under momentum at the end, over the edge $2/\eta$ of gradient descent"
+    yield claim("past-descent", sentence).equal(
+        1 + config.beta, sharpness, 0, "as for the ratio: the swing about the edge", relative=0.1
     )
+    model = "quadratic regression"
     for beta in BETAS:
         final = ends(data).sel(beta=beta)
-        settled = int(final.count())
+        settled, highest = int(final.count()), final.max() / (2 + 2 * beta)
         left = f"{settled} of {final.size} draws have converged; the others swing on or have blown up"
-        yield claim(
-            f"quadratic-regression-final-{beta:g}",
-            f"quadratic regression, largest final curvature over its threshold, β = {beta:g}",
-            given=settled,
-            otherwise=left,
-        ).at_most(
-            1.0,
-            final.max() / (2 + 2 * beta),
-            "the curvature still moves with what is left of the residuals",
-            slack=0.01,
-            note=left,
-        )
+        why = "the curvature still moves with what is left of the residuals"
+        sentence = rf"{model}, largest final curvature over its threshold, $\beta = {beta:g}$"
+        yield claim(f"model-{beta:g}", sentence, settled, left).at_most(1.0, highest, why, slack=0.01, note=left)
         if beta:
-            yield claim(
-                f"quadratic-regression-mean-{beta:g}",
-                f"quadratic regression, mean final curvature over the edge of gradient descent, β = {beta:g}",
-                given=settled,
-                otherwise=left,
-            ).at_least(
-                1.0, estimate(final / 2), "an inequality: momentum goes on where gradient descent would stop", note=left
+            why = "an inequality: momentum goes on where gradient descent would stop"
+            sentence = rf"{model}, mean final curvature over the edge of gradient descent, $\beta = {beta:g}$"
+            yield claim(f"model-past-descent-{beta:g}", sentence, settled, left).at_least(
+                1.0, estimate(final / 2), why, note=left
             )
 
 
@@ -227,8 +202,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         name = one.optimiser.item()
         one = one.where(one.step >= begun(name, config))
         left.plot(one.step, one, color=f"C{number}", lw=1.3, label=LABELS[name])
-    left.set(title="A network under five optimisers", xlabel="step", ylabel="curvature over threshold", ylim=(0, 1.75))
-    left.legend(loc="upper right", ncols=2)
+    title, legend = "A network under five optimisers", {"loc": "upper right", "ncols": 2}
+    sheet.label(left, title, "step", "curvature over threshold", legend, ylim=(0, 1.75))
     draws = data.sizes["draw"]
     for beta in BETAS:
         settled = ends(data).sel(beta=beta)
@@ -237,6 +212,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     line = np.linspace(-0.1, 1.0, 2)
     sheet.guide(right, line, 2 + 2 * line, r"threshold, $2 + 2\beta$")
     sheet.mark(right, y=2, ls=":", label="edge of gradient descent")
-    right.set(title=f"{draws} quadratic regression models", xlabel=r"momentum $\beta$", ylabel=r"final $\eta\lambda$")
-    right.set(xlim=(-0.12, 1.02), ylim=(0, 4.4), xticks=BETAS)
-    right.legend(loc="upper left")
+    title, look = f"{draws} quadratic regression models", {"xlim": (-0.12, 1.02), "ylim": (0, 4.4), "xticks": BETAS}
+    sheet.label(right, title, r"momentum $\beta$", r"final $\eta\lambda$", "upper left", **look)

@@ -33,13 +33,10 @@ class EdgeConfig(Options):
     width: int = options.width(32, 200, at_least=2, at_most=10_000)
     lr: float | None = options.lr(None, 0.0115, 0.01, at_least=1e-6, at_most=10)
     time: float = option(
-        150.0,
-        at_least=1,
-        at_most=10_000,
-        help="of gradient flow, at which a step size that is not given meets the edge",
+        150.0, at_least=1, at_most=10_000, help="time of gradient flow at which the default step size meets the edge"
     )
     look: int = scaled(
-        smoke=25, laptop=50, at_least=1, at_most=10_000, help="steps between two looks on the way to the edge"
+        smoke=25, laptop=50, at_least=1, at_most=10_000, help="steps between two measurements on the way"
     )
     approach: int = scaled(
         smoke=800, laptop=4_000, paper=10_000, at_least=1, at_most=1_000_000, help="steps to the edge at most"
@@ -222,7 +219,7 @@ FEWEST = 10
 
 
 def while_it_lasts(data: xr.Dataset) -> xr.Dataset:
-    """The part of the window with one unstable mode, to which all statements about a mode refer.
+    """The part of the window with one unstable mode: all statements about a mode refer to it.
 
     It ends where the followed eigenvector first turns within a step, or a second eigenvalue comes to the edge.
     """

@@ -1,6 +1,13 @@
-"""Starts in the phase plane of two eigenvalues, as options of a study."""
+"""Eigenvalues and starts in the phase plane of two eigenvalues, as options of a study."""
 
 from __future__ import annotations
+
+from secant.lab.registry.options import Shared
+
+epsilon = Shared("minus the second eigenvalue", above=0)
+epsilons = Shared("minus the second eigenvalue", longest=20, distinct=True)
+residuals = Shared("rescaled residuals at the start", at_least=-2, at_most=2)
+curvatures = Shared("rescaled curvatures at the start", above=0, at_most=8)
 
 
 def check_starts(residuals: tuple[float, ...], curvatures: tuple[float, ...], epsilon: float) -> None:
