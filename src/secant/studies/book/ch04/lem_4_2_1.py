@@ -7,7 +7,7 @@ from matplotlib import colors
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import Graph, graphs
-from secant.studies.shared.differences import largest, relative
+from secant.studies.shared.differences import largest
 from secant.studies.shared.exponents import rate
 from secant.theory.descent import backprop
 
