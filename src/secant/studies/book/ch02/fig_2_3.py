@@ -33,7 +33,7 @@ class Config(Seeded):
 
 
 Net = list[np.ndarray]
-"""One matrix a layer, each with the draws as its first axis."""
+"""One matrix for each layer, with the draws as its first axis."""
 
 
 def hidden(net: Net, x: np.ndarray) -> list[np.ndarray]:
@@ -85,10 +85,8 @@ def run(config: Config) -> xr.Dataset:
     few residual blocks with the activation in front. It learns digits, and CIFAR-10 at the scale of the paper.
     """
     rng = np.random.default_rng(config.seed)
-    tasks = [
-        data.load(config.data, samples=config.samples, labels="one-hot", seed=int(seed), dtype=np.float64)
-        for seed in rng.integers(2**31, size=config.draws)
-    ]
+    limits = {"samples": config.samples, "labels": "one-hot", "dtype": np.float64}
+    tasks = [data.load(config.data, seed=int(seed), **limits) for seed in rng.integers(2**31, size=config.draws)]
     x, y, new, wanted = (np.stack(part) for part in zip(*((*task.train, *task.test) for task in tasks), strict=True))
     scale = LENGTH / x.shape[-1] ** 0.5
     x, new = scale * x, scale * new
@@ -99,22 +97,17 @@ def run(config: Config) -> xr.Dataset:
         gain * rng.normal(size=(config.draws, a, b)) / length
         for gain, a, b, length in zip(gains, sizes, sizes[1:], [LENGTH, *np.sqrt(sizes[1:-1])], strict=False)
     ]
-    nets = {"lowered": net, "kept": net}
-    found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {"lowered": [], "kept": []}
+    nets, values = {"lowered": net, "kept": net}, []
     for pass_ in range(config.epochs + 2 * config.later + 1):
         drops = 0 if pass_ < config.epochs else 1 + (pass_ >= config.epochs + config.later)
         order = np.argsort(rng.random((config.draws, config.samples)), 1)
-        for name, factor in (("lowered", config.factor), ("kept", 1.0)):
-            found[name].append((loss(nets[name], x, y), loss(nets[name], new, wanted)))
-            if name == "kept" and drops == 0:
-                continue  # both schedules agree so far
-            nets[name] = epoch(nets[name], x, y, order, config.batch, config.lr / factor**drops)
-        if drops == 0:
-            nets["kept"] = nets["lowered"]
-    values = np.array([found["lowered"], found["kept"]])
+        values.append([(loss(net, x, y), loss(net, new, wanted)) for net in nets.values()])
+        lowered = epoch(nets["lowered"], x, y, order, config.batch, config.lr / config.factor**drops)
+        kept = epoch(nets["kept"], x, y, order, config.batch, config.lr) if drops else lowered
+        nets = {"lowered": lowered, "kept": kept}
     return xr.Dataset(
-        {"loss": (("schedule", "epoch", "set", "draw"), values)},
-        coords={"schedule": ["lowered", "kept"], "set": ["train", "test"]},
+        {"loss": (("schedule", "epoch", "set", "draw"), np.swapaxes(values, 0, 1))},
+        coords={"schedule": list(nets), "set": ["train", "test"]},
         attrs=tasks[0].attributes(),
     )
 

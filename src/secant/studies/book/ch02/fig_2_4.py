@@ -31,11 +31,8 @@ class Config(Seeded):
             raise ValueError(f"data: must be one of {', '.join(data.NAMES)}, got {self.data!r}.")
         if self.every > self.steps // 20:
             raise ValueError(f"every: at most steps / 20, {self.steps // 20}, got {self.every}.")
-        runs = self.draws * len(self.lrs)
-        fits_memory(
-            8.0 * runs * (self.steps + 6 * self.samples * self.width + 3_100 * (self.samples + 8 * self.width)),
-            "samples, width or draws",
-        )
+        numbers = self.steps + 6 * self.samples * self.width + 3_100 * (self.samples + 8 * self.width)
+        fits_memory(8.0 * self.draws * len(self.lrs) * numbers, "samples, width or draws")
 
 
 class Net(NamedTuple):
@@ -97,12 +94,8 @@ def run(config: Config) -> xr.Dataset:
     and on CIFAR-10 at the scale of the paper.
     """
     rng = np.random.default_rng(config.seed)
-    tasks = [
-        data.load(
-            config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=int(seed), dtype=np.float64
-        )
-        for seed in rng.integers(2**31, size=config.draws)
-    ]
+    limits = {"samples": config.samples, "test_samples": 1, "labels": "one-hot", "dtype": np.float64}
+    tasks = [data.load(config.data, seed=int(seed), **limits) for seed in rng.integers(2**31, size=config.draws)]
     many = len(config.lrs)
     x, y = (np.repeat(np.stack([task.train[i] for task in tasks]), many, 0) for i in (0, 1))
     inputs = x.shape[-1]

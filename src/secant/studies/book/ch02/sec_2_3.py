@@ -37,23 +37,21 @@ def slope_of(A: np.ndarray, w: np.ndarray) -> np.ndarray:
 def forms(A: np.ndarray, start: np.ndarray, lr: float, beta: float, steps: int) -> dict[str, np.ndarray]:
     """Heavy ball and Nesterov's method as recursions of positions, and of a velocity; and the sums of gradients."""
     grad = lambda w: slope_of(A, w)  # noqa: E731
-    heavy, moving, classic, nesterov, sums = [start], [start], [start], [start], []
-    before, u, past, v = start, np.zeros_like(start), start, np.zeros_like(start)
+    heavy, moving, classic, nesterov, sums = [start, start], [start], [start, start], [start], []
+    u, v = np.zeros_like(start), np.zeros_like(start)
     for t in range(steps):
-        w = heavy[-1]
+        before, w = heavy[-2:]
         heavy.append(w - lr * grad(w) + beta * (w - before))
-        before = w
         u = -grad(moving[-1]) + beta * u
         moving.append(moving[-1] + lr * u)
         sums.append(np.abs(u + sum(beta ** (t - s) * grad(moving[s]) for s in range(t + 1))).max())
-        w = classic[-1]
-        ahead = w + beta * (w - past)
+        before, w = classic[-2:]
+        ahead = w + beta * (w - before)
         classic.append(ahead - lr * grad(ahead))
-        past = w
         # The text with w_t - w_{t-1} = lr u_{t-1} in place of u_t - u_{t-1}, which is printed.
         v = -grad(nesterov[-1] + beta * lr * v) + beta * v
         nesterov.append(nesterov[-1] + lr * v)
-    kinds = {"heavy": heavy, "moving": moving, "classic": classic, "nesterov": nesterov}
+    kinds = {"heavy": heavy[1:], "moving": moving, "classic": classic[1:], "nesterov": nesterov}
     return {name: np.stack(path) for name, path in kinds.items()} | {"sums": np.array(sums)}
 
 
@@ -119,13 +117,9 @@ def run(config: Config) -> xr.Dataset:
         plain, paths["gd"] = steps_to(config.error, 2 / (1 + condition), 0.0, condition)
         counts.append((heavy, plain))
         least.append(optimise(condition))
-    until = 8.0
-    miss = []
-    for k in range(config.halvings):
-        count = 16 * 2**k
-        time = until / count * np.arange(count + 1)
-        miss.append(np.abs(discrete(config.friction, until / count, count) - damped(config.friction, time)).max())
-    ends = [damped(config.friction, np.linspace(0, until, 201)), discrete(config.friction, until / 16, 16)]
+    friction, until = config.friction, 8.0
+    fine = [(until / count, count) for count in 16 * 2 ** np.arange(config.halvings)]
+    miss = [largest(discrete(friction, h, n), damped(friction, h * np.arange(n + 1))) for h, n in fine]
     return xr.Dataset(
         {name: (("step", "weight"), kinds[name]) for name in ("heavy", "moving", "classic", "nesterov")}
         | {
@@ -137,8 +131,8 @@ def run(config: Config) -> xr.Dataset:
             "miss": ("halving", miss),
             "ball": ("ball_step", paths["ball"]),
             "gd": ("gd_step", paths["gd"]),
-            "curve": ("tick", ends[0]),
-            "dots": ("dot", ends[1]),
+            "curve": ("tick", damped(friction, np.linspace(0, until, 201))),
+            "dots": ("dot", discrete(friction, until / 16, 16)),
         },
         coords={"condition": list(config.conditions), "kind": ["heavy ball", "gradient descent"]},
     )
@@ -224,12 +218,8 @@ def misprints(data: xr.Dataset, config: Config) -> Findings:
     lr, beta = config.lr, config.beta
     rule = stability.nesterov(lr, beta)
     printed = np.array([[1 - lr / (1 + beta), lr * 2 * beta / (1 + beta)], [-1 / (1 + beta), 2 * beta / (1 + beta)]])
-    w, before, path = 1.0, 1.0, [1.0]
-    for _ in range(config.steps):
-        ahead = w + beta * (w - before)
-        w, before = ahead - lr * ahead, w
-        path.append(w)
-    x = np.array(path)
+    ahead = lambda w, before: w + beta * (w - before)  # noqa: E731
+    x = np.array(orbit(lambda s: (ahead(*s) - lr * ahead(*s), s[0]), (1.0, 1.0), config.steps))[:, 0]
     turn = x[2:] * x[:-2] - x[1:-1] ** 2  # falls by the product of the two roots
     yield claim("nesterov-roots", "Nesterov on a parabola of curvature 1: product of the two roots").erratum(
         (r"u_t = -\nabla f(w_t + \beta(u_t - u_{t-1})) + \beta u_{t-1}", float(np.linalg.det(printed))),

@@ -1,6 +1,7 @@
 """Section 2.4: gradient descent on a quadratic, its condition number, and preconditioners."""
 
 import functools
+import itertools
 import math
 
 import jax
@@ -21,13 +22,7 @@ STEEP = 4.0
 class Config(Seeded):
     dim: int = options.dim(6, at_least=2, at_most=60)
     conditions: tuple[float, ...] = option(
-        (3.0, 10.0, 100.0, 1_000.0),
-        at_least=1.5,
-        at_most=1e4,
-        ascending=True,
-        shortest=2,
-        longest=8,
-        help="condition numbers",
+        (3.0, 10.0, 100.0, 1e3), at_least=1.5, at_most=1e4, ascending=True, shortest=2, longest=8, help="of quadratics"
     )
     error: float = option(1e-6, at_least=1e-12, at_most=0.1, help="share of the first distance to reach")
     off: float = option(0.01, at_least=1e-3, at_most=0.5, help="distance of a step size from the edge, over the edge")
@@ -80,26 +75,27 @@ def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
     start = rng.normal(size=config.dim)
     made = [quadratic(rng, config.dim, condition) for condition in config.conditions]
-    steps, left, closed = [], [], []
+    rows = []
     for condition, (A, values, basis) in zip(config.conditions, made, strict=True):
         count = math.ceil(exact_steps(config.error, condition)) + 2
         # All coordinates start at 1, so that each of them shows its own factor.
         own = descend(A, basis.sum(1), 0.5, count) @ basis
-        closed.append(np.abs(own - (1 - 0.5 * values) ** np.arange(count + 1)[:, None]).max())
-        steps.append(int(np.argmax(np.abs(own[:, -1]) <= config.error)))
-        left.append((own[1, 0] / own[0, 0], own[1, -1] / own[0, -1]))
+        miss = largest(own, (1 - 0.5 * values) ** np.arange(count + 1)[:, None])
+        reached = int(np.argmax(np.abs(own[:, -1]) <= config.error))
+        rows.append((miss, reached, (own[1, 0] / own[0, 0], own[1, -1] / own[0, -1])))
+    closed, steps, left = map(list, zip(*rows, strict=True))
     A, values, basis = made[0]
     sides = []
-    for i in (0, -1):
-        for share in (1 - config.off, 1 + config.off):
-            path = descend(np.diag(values), np.ones(config.dim), 2 * share / values[i], 40)[:, i]
-            sides.append(abs(path[-1] / path[0]) ** (1 / 40))
+    for i, share in itertools.product((0, -1), (1 - config.off, 1 + config.off)):
+        path = descend(np.diag(values), np.ones(config.dim), 2 * share / values[i], 40)[:, i]
+        sides.append(abs(path[-1] / path[0]) ** (1 / 40))
     tilt = rng.normal(size=(config.dim, config.dim)) + 3 * np.eye(config.dim)
     bend = np.geomspace(1, 100, config.dim)
     slope = A @ start
     scale = STEEP / np.abs(slope).max()
     found = second_order(np.stack([m[0] for m in made]), start, bend, tilt, scale, config.newton_steps)
     found = {name: np.asarray(value) for name, value in found.items()}
+    one, newton_dims = found["one"], ("newton_step", "weight")
     flat = np.array([[1.0, 0.0], [0.0, 0.1]])
     return xr.Dataset(
         {
@@ -107,13 +103,13 @@ def run(config: Config) -> xr.Dataset:
             "left": (("condition", "end"), left),
             "closed": ("condition", closed),
             "sides": (("edge", "side"), np.reshape(sides, (2, 2))),
-            "newton": (("condition", "weight"), found["one"]),
-            "plain": (("newton_step", "weight"), found["plain"]),
-            "tilted": (("newton_step", "weight"), found["tilted"]),
+            "newton": (("condition", "weight"), one),
+            "plain": (newton_dims, found["plain"]),
+            "tilted": (newton_dims, found["tilted"]),
             "adagrad": ("weight", found["adagrad"]),
             "slope": ("weight", scale * slope),
             "start": ("weight", start),
-            "first": ("weight", (start - found["one"][0]) @ basis / (slope @ basis)),
+            "first": ("weight", (start - one[0]) @ basis / (slope @ basis)),
             "values": ("weight", values),
             "own": ("weight", start - 1 / values @ (basis * (slope @ basis)).T),
             "halved": float((start - 0.5 * A @ start) @ basis[:, 0] / (start @ basis[:, 0])),

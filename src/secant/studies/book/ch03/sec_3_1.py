@@ -66,40 +66,22 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = 1e-15 * config.features * condition
     u, sigma, _ = np.linalg.svd(X)
     fit = ((1 - (1 - rate * sigma**2) ** steps[:, None]) * (u.T @ y)) @ u.T
-    series, elsewhere = data.series.values @ (rate * X.T @ y), predictions_after(X, y, new, rate, steps)
-    weights, slack, powers = weights_after(X, y, rate, steps), 1e-15 * last, 1e-15 * config.features * last
-    for key, sentence, miss, within, of in (
-        (
-            "weights",
-            "weights less the closed path, all steps, over the last",
-            largest(path, weights) / size,
-            slack,
-            "steps",
+    weights, elsewhere = weights_after(X, y, rate, steps), predictions_after(X, y, new, rate, steps)
+    misses = {
+        "weights": ("weights less the closed path, all steps, over the last", largest(path, weights) / size),
+        "powers": (
+            "sum of powers (3.3) less the last weights",
+            largest(data.series @ (rate * X.T @ y), path[-1]) / size,
         ),
-        ("powers", "sum of powers (3.3) less the last weights", largest(series, path[-1]) / size, powers, "powers"),
-        (
-            "outputs",
-            "outputs on the data less their closed path",
-            largest(path @ X.T, fit) / largest(y),
-            slack,
-            "steps",
-        ),
-        (
-            "elsewhere",
-            "outputs elsewhere less their closed path, all steps",
-            largest(path @ new.T, elsewhere) / largest(new @ least),
-            slack,
-            "steps",
-        ),
-    ):
-        yield claim(key, sentence).zero(miss, rounding + within, f"rounding of the {of}")
-    slowest = np.abs(1 - rate * values).max()
-    sentence = "distance of the last weights from the pseudo-inverse's, over its length"
-    yield claim("distance", sentence).at_most(
-        slowest**last,
-        np.linalg.norm(path[-1] - least) / size,
-        "every direction is as fast as the slowest",
-        slack=rounding,
+        "outputs": ("outputs on the data less their closed path, all steps", largest(path @ X.T, fit) / largest(y)),
+        "elsewhere": ("the same on other inputs", largest(path @ new.T, elsewhere) / largest(new @ least)),
+    }
+    for key, (sentence, miss) in misses.items():
+        within, of = (config.features, "powers") if key == "powers" else (1, "steps")
+        yield claim(key, sentence).zero(miss, rounding + 1e-15 * within * last, f"rounding of the {of}")
+    slowest, why = np.abs(1 - rate * values).max(), "every direction is at least as fast as the slowest"
+    yield claim("distance", "distance of the last weights from the pseudo-inverse's, over its length").at_most(
+        slowest**last, np.linalg.norm(path[-1] - least) / size, why, slack=rounding
     )
     limit = weights_after(X, y, rate, np.inf)
     for key, name, other in (
@@ -109,13 +91,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claim(f"limit-{key}", f"limit less {name}, over its length").zero(
             np.linalg.norm(limit - other) / size, 1e-12 + rounding, "rounding"
         )
-    other = least + data.blind.values
+    other, why = least + data.blind.values, "a unit vector is added that no sample sees"
+    note = "another solution, with the same outputs on the data"
     yield claim("shortest", "shortest solution: squared length of another over its own plus one").equal(
-        1.0,
-        other @ other / (size**2 + 1),
-        1e-12 + rounding,
-        "a unit vector is added that no sample sees",
-        note="another solution, with the same outputs on the data",
+        1.0, other @ other / (size**2 + 1), 1e-12 + rounding, why, note=note
     )
     yield from errata(data, config)
 
@@ -126,12 +105,10 @@ def errata(data: xr.Dataset, config: Config) -> Findings:
     sigma = np.linalg.svd(X, compute_uv=False)
     inverse = 1 / (rate * sigma**2)
     seen = (inverse * (1 - (1 - rate * sigma**2) ** last)).sum()
+    right = r"\sum_{i<t}A^i = \sum_i\frac{1 - (1 - \eta\sigma_i^2)^t}{\eta\sigma_i^2}v_iv_i^\top + t\,P_{\ker X}"
     yield claim("series", rf"trace of the sum of the first {last:,} powers of $A = 1 - \eta X^\top X$").erratum(
         (r"\sum_{i\ge0}A^i = (I - A)^\dagger", inverse.sum()),
-        (
-            r"\sum_{i<t}A^i = \sum_i\frac{1 - (1 - \eta\sigma_i^2)^t}{\eta\sigma_i^2}v_iv_i^\top + t\,P_{\ker X}",
-            seen + last * free,
-        ),
+        (right, seen + last * free),
         data.trace[-1],
         1e-12 * (seen + last * free),
         "rounding",

@@ -99,25 +99,17 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    W, Z, S, by_z = (data[name].values for name in ("W", "Z", "S", "by_z"))
-    for key, sentence, found, exact, within in (
-        (
-            "z",
-            r"$U = WZ$: $W^\top S$ less the dense derivative applied to $S$",
-            (W.T @ S).ravel(),
-            by_z @ S.ravel(),
-            1e-13,
-        ),
-        (
-            "w",
-            r"$U = WZ$: $SZ^\top$ less the dense derivative in $W$ applied to $S$",
-            (S @ Z.T).ravel(),
-            data.by_w.values @ S.ravel(),
-            1e-13,
-        ),
-        ("kronecker", r"dense derivative in $Z$ less $W^\top\otimes 1$", by_z, np.kron(W.T, np.eye(config.d3)), 1e-14),
+    W, Z, S, by_z, by_w = (data[name].values for name in ("W", "Z", "S", "by_z", "by_w"))
+    for key, message, name, found, dense in (
+        ("z", r"W^\top S", "Z", W.T @ S, by_z),
+        ("w", r"SZ^\top", "W", S @ Z.T, by_w),
     ):
-        yield claim(key, sentence).zero(largest(found, exact), within, "rounding")
+        yield claim(key, f"$U = WZ$: ${message}$ less the dense derivative in ${name}$ applied to $S$").zero(
+            largest(found.ravel(), dense @ S.ravel()), 1e-13, "rounding"
+        )
+    yield claim("kronecker", r"dense derivative in $Z$ less the Kronecker product $W^\top\otimes 1$").zero(
+        largest(by_z, np.kron(W.T, np.eye(config.d3))), 1e-14, "rounding"
+    )
     yield claim("entries", r"entries of the dense derivative over the products that $W^\top S$ takes").count(
         config.d3, by_z.size / (W.size * config.d3), "$d_1d_2d_3^2$ over $d_1d_2d_3$"
     )

@@ -127,15 +127,19 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     curvature, steps = np.array(config.curvatures), np.arange(config.steps + 1)
     low, high = curvature.min(), curvature.max()
     few = steps[: min(len(steps), 101)]
-    for i, (name, path, bound, square) in enumerate(
+    for name, path, bound, square, label in (
+        ("Polyak-Łojasiewicz, $f$", data.pl_path, 1 - low / high, curvature / 2, None),
         (
-            ("Polyak-Łojasiewicz, $f$", data.pl_path, 1 - low / high, curvature / 2),
-            (r"restricted secant, $|w - w^*|^2$", data.secant_path, 1 - (low / high) ** 2, np.ones(len(curvature))),
-        )
+            r"restricted secant, $|w - w^*|^2$",
+            data.secant_path,
+            1 - (low / high) ** 2,
+            np.ones(len(curvature)),
+            "bounds",
+        ),
     ):
         value = (square * path.values**2).sum(1)[: len(few)]
-        left.plot(few, np.maximum(value / value[0], 1e-300), color=f"C{i}", label=name)
-        sheet.guide(left, few, bound**few, "bounds" if i == 1 else None)
+        left.plot(few, np.maximum(value / value[0], 1e-300), label=name)
+        sheet.guide(left, few, bound**few, label)
     sheet.label(left, "A parabola", "step", "over the first", "best", yscale="log", ylim=(1e-12, 2))
     w = np.linspace(-4, 4, 400)
     middle.plot(w, wavy(w, config.ripple)[0])

@@ -14,13 +14,7 @@ from secant.theory.landscape import rank_one
 
 class Config(Seeded):
     eigenvalues: tuple[float, ...] = option(
-        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1),
-        at_least=0.01,
-        at_most=100,
-        shortest=2,
-        longest=12,
-        distinct=True,
-        help="eigenvalues of the matrix",
+        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.01, at_most=100, shortest=2, longest=12, distinct=True, help="of M"
     )
     starts: int = option(200, at_least=5, at_most=5_000, help="random starts of descent and of Newton's method")
     steps: int = options.steps(3_000, at_least=100, at_most=100_000)
@@ -93,13 +87,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     spectra, at_zero = largest(found[:-1], np.sort(expected, 1)), largest(found[-1], np.sort(-values))
     down = largest(along[1:], np.append(values[1:], 0) - top)
     for key, sentence, miss in (
-        (
-            "spectra",
-            r"eigenvalues of the Hessian by automatic differentiation less $2\lambda_i$, $\lambda_i - \lambda_j$",
-            spectra,
-        ),
-        ("spectrum-zero", r"eigenvalues of the Hessian at 0 less $-\lambda_j$", at_zero),
-        ("way-down", r"curvature along $v_1$ less $\lambda_i - \lambda_1$", down),
+        ("spectra", r"Hessian by autodiff: eigenvalues less $2\lambda_i$, $\lambda_i - \lambda_j$", spectra),
+        ("spectrum-zero", r"Hessian by autodiff: eigenvalues at 0 less $-\lambda_j$", at_zero),
+        ("way-down", r"Hessian by autodiff: curvature along $v_1$ less $\lambda_i - \lambda_1$", down),
     ):
         yield claim(key, f"{sentence}, largest").zero(miss, rounding, "rounding")
     yield claim("minima", "critical points without a negative eigenvalue, up to sign").count(

@@ -10,7 +10,7 @@ from secant.studies.shared.orbits import orbit
 from secant.theory.landscape import escape, rank_one
 
 FALL = 0.1
-"""Distance of the escape level from the loss of the saddle."""
+"""A run counts as escaped when its loss is this far above the minimum."""
 
 
 class Config(Seeded):

@@ -110,7 +110,7 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    small, *_, large = *(order := sorted(config.omegas)), order[-1]
+    small, large = min(config.omegas), max(config.omegas)
     nearest = float(data.lr * data.eps) * small
     rounding = 5 * np.finfo(float).eps * np.sqrt(max(config.eigenvalues) / float(data.lr * data.gamma)) / nearest
     why, note = "rounding of x at every step, over the nearest start", f"starts are as near as {nearest:.1g}"
