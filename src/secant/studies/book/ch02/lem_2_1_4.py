@@ -76,13 +76,10 @@ def run(config: Config) -> xr.Dataset:
     direction = rng.normal(size=(config.pairs, config.features))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     for f, gradient, smooth in found.values():
-        w, path, sizes = np.tile(start, (len(rates), 1)), [], []
-        for _ in range(config.steps + 1):
-            path.append(f(w))
-            sizes.append((gradient(w) ** 2).sum(-1) / smooth)
-            w = w - rates[:, None] / smooth * gradient(w)
-        losses.append(np.stack(path, 1))
-        slopes.append(np.stack(sizes, 1))
+        step = lambda w, of=gradient, smooth=smooth: w - rates[:, None] / smooth * of(w)  # noqa: E731
+        path = orbit(step, np.tile(start, (len(rates), 1)), config.steps)
+        losses.append(np.stack([f(w) for w in path], 1))
+        slopes.append(np.stack([(gradient(w) ** 2).sum(-1) / smooth for w in path], 1))
         gap = other - one
         bound = f(one) + (gradient(one) * gap).sum(1) + smooth / 2 * (gap**2).sum(1)
         excess.append(((f(other) - bound) / np.maximum(np.abs(bound), 1)).max())

@@ -35,15 +35,10 @@ def run(config: Config) -> xr.Dataset:
     }
     values, squares = [], []
     for value, gradient, smooth in losses.values():
-        w = random.uniform(-np.pi, np.pi, (config.draws, config.dim))
-        path, seen = [value(w)], []
-        for _ in range(config.steps):
-            g = gradient(w)
-            w = w - g / smooth
-            path.append(value(w))
-            seen.append((g**2).sum(1))
-        values.append(path)
-        squares.append(seen)
+        start = random.uniform(-np.pi, np.pi, (config.draws, config.dim))
+        path = orbit(lambda w, of=gradient, smooth=smooth: w - of(w) / smooth, start, config.steps)
+        values.append([value(w) for w in path])
+        squares.append([(gradient(w) ** 2).sum(1) for w in path[:-1]])
     counts = np.unique(np.geomspace(1, config.steps, 12).astype(int))
     return xr.Dataset(
         {

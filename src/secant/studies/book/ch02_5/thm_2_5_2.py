@@ -19,7 +19,7 @@ COPIES = 64
 
 class Config(Seeded):
     dim: int = options.dim(10, at_most=100)
-    waves: int = option(100, at_least=2, at_most=1_000, help="cosines of the loss, one of which is drawn in a step")
+    waves: int = option(100, at_least=2, at_most=1_000, help="cosines of the loss, one drawn in each step")
     steps: tuple[int, ...] = options.steps(
         (100, 300, 1_000, 3_000),
         (100, 1_000, 10_000),

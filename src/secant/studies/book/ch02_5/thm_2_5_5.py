@@ -11,6 +11,7 @@ from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.optim import optimisers
 from secant.studies.shared.differences import largest
+from secant.studies.shared.orbits import orbit
 from secant.theory.descent import rates
 
 SIGMA = 0.5
@@ -22,7 +23,7 @@ START = 0.2
 
 class Config(Seeded):
     dim: int = options.dim(6, at_most=100)
-    waves: int = option(30, at_least=2, at_most=500, help="cosines of the noisy loss, one of which is drawn in a step")
+    waves: int = option(30, at_least=2, at_most=500, help="cosines of the noisy loss, one drawn in each step")
     coordinates: int = option(100, at_least=60, at_most=2_000, help="dimension of the valley")
     steps: int = options.steps(200, 3_000, at_least=20, at_most=10_000)
     draws: int = options.draws(50, 400, at_least=4, at_most=1_000)
@@ -59,12 +60,8 @@ def run(config: Config) -> xr.Dataset:
 
 def _walk(gradient: Callable[[float], float], w: float, sigma: float, steps: int) -> np.ndarray:
     """The path of one coordinate."""
-    path, total = [w], sigma**2
-    for _ in range(steps):
-        g = gradient(path[-1])
-        path.append(path[-1] - g / math.sqrt(total))
-        total += g**2
-    return np.array(path)
+    step = lambda at: (at[0] - gradient(at[0]) / math.sqrt(at[1]), at[1] + gradient(at[0]) ** 2)  # noqa: E731
+    return np.array(orbit(step, (w, sigma**2), steps))[:, 0]
 
 
 def _noisy(random: np.random.Generator, a: np.ndarray, w: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -155,8 +152,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     shown = min(config.steps, 12)
     x = np.linspace(-0.25, 0.25, 200)
     left.plot(x, x**2 / 2, color=sheet.ink(), lw=1)
-    marks = left.scatter(w[: shown + 1], w[: shown + 1] ** 2 / 2, c=np.arange(shown + 1), s=18, zorder=3)
-    left.plot(w[: shown + 1], w[: shown + 1] ** 2 / 2, lw=0.4, color=sheet.faint())
+    at = w[: shown + 1]
+    marks = left.scatter(at, at**2 / 2, c=np.arange(shown + 1), s=18, zorder=3)
+    left.plot(at, at**2 / 2, lw=0.4, color=sheet.faint())
     figure.colorbar(marks, ax=left, label="step")
     sheet.label(left, "One of many equal coordinates", "$w_j$", None)
     squares = w[:-1] ** 2

@@ -1,4 +1,4 @@
-"""Claim 6.2.2: how fast gradient descent is under three conditions weaker than convexity, one of which is too weak."""
+"""Claim 6.2.2: rates of gradient descent under three conditions weaker than convexity; one condition is too weak."""
 
 import numpy as np
 import xarray as xr
