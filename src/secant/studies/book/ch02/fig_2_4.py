@@ -163,9 +163,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     before = rises.where(at < first - config.every).where(known)
     sentence = r"share of steps that raise the loss before the sharpness reaches $2/\eta$"
     yield claim("rises-before", sentence, known, otherwise).zero(
-        lambda: before.mean(),
-        0.01,
-        "the descent lemma, if the curvature along a step is below the sharpness at its start",
+        lambda: before.mean(), 0.01, "the descent lemma, if curvature along a step is below the sharpness at its start"
     )
     after = rises.where(at > first + config.steps / 5).where(known).mean("step")
     yield claim("rises-after", "share of steps that raise the loss afterwards", many, otherwise).at_least(

@@ -144,10 +144,7 @@ def speed(data: xr.Dataset, config: Config, knee: float) -> Findings:
     whole, sentence = needed.sel(size=0).mean(), f"steps with batches of {last} over steps with all samples"
     otherwise = f"a batch must exceed {4 * knee:.0f} to be beyond all use"
     yield claim("no-gain", sentence, given=last > 4 * knee, otherwise=otherwise).equal(
-        1,
-        lambda: estimate(needed.sel(size=last) / whole),
-        knee / last + 1 / whole,
-        "what noise is left, and steps are whole",
+        1, lambda: estimate(needed.sel(size=last) / whole), knee / last + 1 / whole, "noise that is left; whole steps"
     )
 
 

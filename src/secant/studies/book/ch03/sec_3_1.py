@@ -66,15 +66,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = 1e-15 * config.features * condition
     u, sigma, _ = np.linalg.svd(X)
     fit = ((1 - (1 - rate * sigma**2) ** steps[:, None]) * (u.T @ y)) @ u.T
-    weights, elsewhere = weights_after(X, y, rate, steps), predictions_after(X, y, new, rate, steps)
+    weights, away = weights_after(X, y, rate, steps), predictions_after(X, y, new, rate, steps)
+    series = data.series.values @ (rate * X.T @ y)
     misses = {
         "weights": ("weights less the closed path, all steps, over the last", largest(path, weights) / size),
-        "powers": (
-            "sum of powers (3.3) less the last weights",
-            largest(data.series @ (rate * X.T @ y), path[-1]) / size,
-        ),
+        "powers": ("sum of powers (3.3) less the last weights", largest(series, path[-1]) / size),
         "outputs": ("outputs on the data less their closed path, all steps", largest(path @ X.T, fit) / largest(y)),
-        "elsewhere": ("the same on other inputs", largest(path @ new.T, elsewhere) / largest(new @ least)),
+        "elsewhere": ("outputs elsewhere less theirs, all steps", largest(path @ new.T, away) / largest(new @ least)),
     }
     for key, (sentence, miss) in misses.items():
         within, of = (config.features, "powers") if key == "powers" else (1, "steps")

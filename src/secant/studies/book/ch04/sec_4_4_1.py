@@ -148,10 +148,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             relative=2 / config.wide,
         )
         yield claim(f"constant-{way}", f"network: work of the {words} at {last} layers over {before} layers").at_most(
-            1.0,
-            own[-1] / own[-2],
-            "constant, but for the first and the last layer, which have less to send",
-            slack=1 / before,
+            1.0, own[-1] / own[-2], "constant, but for the first and last layer, which send less", slack=1 / before
         )
 
 

@@ -64,10 +64,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claim("pl-rate", "parabola: largest ratio of successive $f - f^*$ at step $1/L$").at_most(
         1 - low / high, ratio, r"$1 - \mu/2L$", slack=tiny, note=note
     )
-    otherwise, sentence = (
-        "all curvatures are the same: one step is enough",
-        r"parabola: this ratio over $(1 - \mu/2L)^2$",
-    )
+    otherwise = "all curvatures are the same: one step is enough"
+    sentence = r"parabola: this ratio over $(1 - \mu/2L)^2$"
     yield claim("pl-sharp", sentence, given=low < high and ratio > 0, otherwise=otherwise).at_most(
         1.0, ratio / max(sharp, 1e-300), "its slowest direction", slack=1e-9
     )
@@ -97,10 +95,8 @@ def quartic(data: xr.Dataset, config: Config) -> Findings:
     yield claim("quartic-tau", r"$w^4/4$: least $\nabla f\cdot(w - w^*)$ over $f - f^*$").equal(
         4.0, (w * w**3 / f).min(), 1e-12, r"$\tau$, an identity"
     )
-    bound, why = (
-        (np.minimum.accumulate(f)[:-1] * 4 * steps[1:]).max(),
-        "the bound of weak quasi-convexity, for every $T$",
-    )
+    bound = (np.minimum.accumulate(f)[:-1] * 4 * steps[1:]).max()
+    why = "the bound of weak quasi-convexity, for every $T$"
     yield claim("quartic-bound", r"$w^4/4$: least $f$ so far over $\Gamma|w_0|^2/(\tau^2T)$, largest").at_most(
         1.0, bound, why, slack=1e-12, note=r"$\Gamma = \tau = 4$"
     )
@@ -129,13 +125,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     few = steps[: min(len(steps), 101)]
     for name, path, bound, square, label in (
         ("Polyak-Łojasiewicz, $f$", data.pl_path, 1 - low / high, curvature / 2, None),
-        (
-            r"restricted secant, $|w - w^*|^2$",
-            data.secant_path,
-            1 - (low / high) ** 2,
-            np.ones(len(curvature)),
-            "bounds",
-        ),
+        (r"restricted secant, $|w - w^*|^2$", data.secant_path, 1 - (low / high) ** 2, 1 + 0 * curvature, "bounds"),
     ):
         value = (square * path.values**2).sum(1)[: len(few)]
         left.plot(few, np.maximum(value / value[0], 1e-300), label=name)

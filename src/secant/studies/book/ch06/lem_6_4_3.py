@@ -141,10 +141,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     figure.colorbar(drawn, ax=left, label=r"larger slope over $\min(f, 1)$")
     left.plot(*data.worst, "*", ms=13, color="C3", label=f"worst point, {float(data.least):.4f}")
     left.plot(1, 0, "o", ms=8, color="C1", label="minimum, $x = z$")
-    legend, title = (
-        {"loc": "upper right", "frameon": True, "framealpha": 0.85},
-        f"Where no curvature is below $-{gamma:g}$",
-    )
+    title = f"Where no curvature is below $-{gamma:g}$"
+    legend = {"loc": "upper right", "frameon": True, "framealpha": 0.85}
     sheet.label(left, title, r"$x\cdot z$", "length of the rest", legend, xlim=(0, 1.5), ylim=(0, 1.5))
     left.grid(False)
     gammas = np.linspace(0.02, 0.98, 49)

@@ -13,12 +13,7 @@ class Config(Seeded):
     features: int = options.features(5, at_least=2, at_most=20)
     noise: float = option(0.1, at_least=0, at_most=0.5, help="standard deviation of the noise")
     looks: tuple[int, ...] = option(
-        (10, 50, 200, 400),
-        at_least=1,
-        at_most=5_000,
-        ascending=True,
-        longest=12,
-        help="steps whose errors are compared",
+        (10, 50, 200, 400), at_least=1, at_most=5_000, ascending=True, longest=12, help="steps to compare errors at"
     )
     rate: float = option(1.0, at_least=0.1, at_most=2, help="step size")
 
@@ -111,7 +106,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     ).at_most(
         4.0,
         lambda: data.noisy[-1] / float(data.floor),
-        "the error of an estimate of so many weights from so many samples",
+        "the error of estimating so many weights from so many samples",
     )
     slope, doubling = np.log(data.slope / data.slope[0]), np.log(data.radius / data.radius[0])
     for name, power in (("squared", -1.0), ("surrogate", 0.0)):

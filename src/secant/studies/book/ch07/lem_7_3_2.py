@@ -10,12 +10,7 @@ from secant.theory.landscape.escape import improve_or_localize
 
 class Config(Seeded):
     eigenvalues: tuple[float, ...] = option(
-        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1),
-        at_least=0.01,
-        at_most=10,
-        shortest=2,
-        longest=12,
-        help="of the matrix of the eigenvector objective",
+        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.01, at_most=10, shortest=2, longest=12, help="of the matrix"
     )
     runs: int = option(20, at_least=2, at_most=200, help="random starts of each function")
     steps: int = options.steps(120, at_least=5, at_most=1_000)

@@ -15,12 +15,7 @@ class Config(Seeded):
         (3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.05, at_most=20, shortest=2, longest=12, help="of the matrix"
     )
     omegas: tuple[float, ...] = option(
-        (1e-2, 1e-4, 1e-6),
-        at_least=1e-7,
-        at_most=1e-2,
-        longest=6,
-        distinct=True,
-        help="distances of starts, in epsilon",
+        (1e-2, 1e-4, 1e-6), at_least=1e-7, at_most=1e-2, longest=6, distinct=True, help="distances of starts in epsilon"
     )
     pairs: int = option(100, at_least=4, at_most=2_000, help="random pairs of runs")
 
@@ -90,15 +85,8 @@ def run(config: Config) -> xr.Dataset:
         exact = escape.separation(np.arange(T + 1), lr, gamma, width)[:, None]
         shown, medians = min(T + 1, 2_000), np.full((2, 2_000), np.nan)
         medians[:, :shown] = np.median(course[:shown, 2:], 2).T
-        found = (
-            left,
-            S,
-            T,
-            largest(course[:, 0] / exact, 1),
-            np.where(kept, course[:, 1] / course[:, 0], 0).max(),
-            miss,
-        )
-        for name, value in zip(rows, (*found, *medians), strict=True):
+        growth, error = largest(course[:, 0] / exact, 1), np.where(kept, course[:, 1] / course[:, 0], 0).max()
+        for name, value in zip(rows, (left, S, T, growth, error, miss, *medians), strict=True):
             rows[name].append(value)
     dims = {"left": ("width", "pair"), "apart": ("width", "step"), "far": ("width", "step")}
     return xr.Dataset(
