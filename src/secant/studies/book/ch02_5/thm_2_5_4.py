@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, claim, options, sheet, study
 from secant.optim import optimisers
+from secant.studies.shared import sines
 from secant.studies.shared.differences import largest
 from secant.theory.descent import rates
 
@@ -30,20 +30,13 @@ def run(config: Config) -> xr.Dataset:
     of gradient descent up to a logarithm, and needs no step size.
     """
     random = np.random.default_rng(config.seed)
-    starts = random.uniform(-np.pi, np.pi, (config.draws, config.dim))
-    sines = simulate(
-        optimisers.adagrad_norm()(lambda w: jnp.sin(w).sum(-1)),
-        lambda start: jnp.asarray(starts)[start],
-        config.steps,
-        over={"start": np.arange(config.draws)},
-        probes={"w": lambda w: w},
-    )
+    w = sines.paths(optimisers.adagrad_norm(), random, config.draws, config.dim, config.steps)
     cases = {"right": (-0.5, 1.0), "printed": (-1.0, 1.0), "gentle": (-0.5, 1 / config.steps)}
     rule = optimisers.adagrad_norm().transformation
     moves = [float(rule.update(jnp.asarray(g), rule.init(jnp.zeros(())))[0]) for g, _ in NOISE]
     return xr.Dataset(
         {
-            "w": (("draw", "point", "dim"), sines["w"].transpose("start", "step", ...).values),
+            "w": (("draw", "point", "dim"), w),
             "slope": (("case", "what", "point"), np.stack([_on_a_slope(*c, config.steps) for c in cases.values()])),
             "move": ("outcome", moves),
         },

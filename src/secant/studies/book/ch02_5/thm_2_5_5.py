@@ -3,13 +3,12 @@
 import math
 from collections.abc import Callable
 
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.optim import optimisers
+from secant.studies.shared import sines
 from secant.studies.shared.differences import largest
 from secant.studies.shared.orbits import orbit
 from secant.theory.descent import rates
@@ -37,19 +36,12 @@ def run(config: Config) -> xr.Dataset:
     \frac{d\beta}2\log_2(1 + T)$. A bound of $\frac1T\sum_t|\nabla_t|^2$ follows, with noise and without.
     """
     random = np.random.default_rng(config.seed)
-    starts = random.uniform(-np.pi, np.pi, (config.draws, config.dim))
-    sines = simulate(
-        optimisers.adagrad_delayed()(lambda w: jnp.sin(w).sum(-1)),
-        lambda start: jnp.asarray(starts)[start],
-        config.steps,
-        over={"start": np.arange(config.draws)},
-        probes={"w": lambda w: w},
-    )
+    w = sines.paths(optimisers.adagrad_delayed(), random, config.draws, config.dim, config.steps)
     a = random.standard_normal((config.waves, config.dim)) / math.sqrt(config.dim)
-    weighted, bound = _noisy(random, a, starts, config.steps)
+    weighted, bound = _noisy(random, a, w[:, 0], config.steps)
     return xr.Dataset(
         {
-            "w": (("draw", "point", "dim"), sines["w"].transpose("start", "step", ...).values),
+            "w": (("draw", "point", "dim"), w),
             "noisy": ("draw", weighted),
             "bound": ("draw", bound),
             "valley": ("point", _walk(lambda w: w, START, SIGMA, config.steps)),

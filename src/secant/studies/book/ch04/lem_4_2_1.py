@@ -7,6 +7,7 @@ from matplotlib import colors
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import Graph, graphs
+from secant.studies.shared.derivatives import STEP, derivative
 from secant.studies.shared.differences import largest
 from secant.studies.shared.exponents import rate
 from secant.theory.descent import backprop
@@ -66,9 +67,8 @@ def run(config: Config) -> xr.Dataset:
     graph = random_graph(config.seed, config, config.layers)
     weights, x = rng.normal(size=graph.parameters), rng.normal(size=graph.inputs)
     found, slow = backprop.gradient(graph, weights, x), backprop.naive(graph, weights, x)
-    tiny = 1e-30  # along i: the derivative is the imaginary part, without a difference of large numbers
-    cut = [clamped(graph, weights, x, v, tiny * 1j).imag / tiny for v in range(graph.neurons)]
-    moved = [clamped(graph, weights + tiny * 1j * e, x, None, 0).imag / tiny for e in np.eye(graph.parameters)]
+    cut = [clamped(graph, weights, x, v, STEP * 1j).imag / STEP for v in range(graph.neurons)]
+    moved = derivative(lambda weights: clamped(graph, weights, x, None, 0), weights)
     work = []
     for size in config.sizes:
         large = random_graph(config.seed + size, config, max(1, round((size - 1) / config.width) - 1))

@@ -1,16 +1,13 @@
 """Section 4.3: messages that are matrices, and the shapes of a product."""
 
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
+from secant.studies.shared.derivatives import STEP, derivative
 from secant.studies.shared.differences import largest, relative
-
-STEP = 1e-30
-"""Step along i: a derivative is an imaginary part, without a difference of large numbers."""
 
 
 class Config(Seeded):
@@ -24,16 +21,6 @@ class Config(Seeded):
         """Three sizes that differ, so that shapes can be told apart."""
         if len({self.d1, self.d2, self.d3}) < 3:
             raise ValueError(f"d1: d1, d2 and d3 must be three different numbers, got {self.d1, self.d2, self.d3}.")
-
-
-def derivative(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
-    """The derivative in the book's convention: a row for each entry of `at`, a column for each entry of the result."""
-    rows = []
-    for place in np.ndindex(at.shape):
-        moved = at.astype(complex)
-        moved[place] += STEP * 1j
-        rows.append(function(moved).imag.ravel() / STEP)
-    return np.stack(rows)
 
 
 def network(matrices: list[np.ndarray], x: np.ndarray) -> complex:
@@ -76,8 +63,7 @@ def run(config: Config) -> xr.Dataset:
     matrices = [rng.normal(size=(b, a)) / a**0.5 for a, b in itertools.pairwise(sizes)]
     found, exact = backward(matrices, x), []
     for i, matrix in enumerate(matrices):
-        rest = lambda m, i=i: np.atleast_1d(network([*matrices[:i], m, *matrices[i + 1 :]], x))  # noqa: E731
-        exact.append(derivative(rest, matrix)[:, 0])
+        exact.append(derivative(lambda m, i=i: network([*matrices[:i], m, *matrices[i + 1 :]], x), matrix))
     return xr.Dataset(
         {
             "W": (("row", "middle"), W),

@@ -5,11 +5,9 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.nets import graphs
+from secant.studies.shared.derivatives import derivative
 from secant.studies.shared.differences import largest, relative
 from secant.theory.descent import backprop
-
-STEP = 1e-30
-"""Step along i: a derivative is an imaginary part, without a difference of large numbers."""
 
 
 class Config(Seeded):
@@ -62,12 +60,12 @@ def run(config: Config) -> xr.Dataset:
     graph = graphs.convolutional(config.length, [config.channels])
     w, x = rng.normal(size=graph.parameters), rng.normal(size=config.length)
     shared = backprop.gradient(graph, w, x)
-    by_slices = [convolution(w + STEP * 1j * e, x, config).imag / STEP for e in np.eye(len(w))]
+    by_slices = derivative(lambda w: convolution(w, x, config), w)
     unrolled, tie = backprop.unroll(config.neurons, config.inputs, config.short)
     size = config.neurons * (config.neurons + config.inputs)
     v, at, out = rng.normal(size=size), rng.normal(size=unrolled.inputs), rng.normal(size=config.neurons)
     own = backprop.gradient(unrolled, v, at, output=out, tie=tie)
-    by_loop = [recurrence(v + STEP * 1j * e, at, out, config).imag / STEP for e in np.eye(size)]
+    by_loop = derivative(lambda v: recurrence(v, at, out, config), v)
     n = config.neurons
     random = rng.normal(size=(n, n))
     random /= np.abs(np.linalg.eigvals(random)).max()
