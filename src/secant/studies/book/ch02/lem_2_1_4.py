@@ -126,7 +126,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         sentence = rf"{name}: least fall of a step beyond $(\eta - \eta^2L/2)|\nabla f|^2$, for $\eta < 2/L$"
         yield claim(f"fall-{name}", sentence).at_least(0, beyond.sel(function=name).min(), why, slack=rounding)
     small = (fall - rate / 2 * squares)[:, rate <= 1]
-    sentence = r"all functions: least fall beyond $\frac{\eta}{2}|\nabla f|^2$, for $\eta \le 1/L$"
+    sentence = r"all functions: least fall beyond $(\eta/2)|\nabla f|^2$, for $\eta \le 1/L$"
     yield claim("small-steps", sentence, given=small.size, otherwise="no step size is so small").at_least(
         0, lambda: small.min(), why, slack=rounding
     )

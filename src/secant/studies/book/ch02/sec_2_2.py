@@ -184,9 +184,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     sentence = "exact mean square over the step size, extrapolated to step size 0, over the limit"
     yield claim("limit", sentence).equal(1.0, (2 * second - first) / limit, order, "less than its first order")
     ratio = abs((first - limit) / (second - limit) - 2)
-    yield claim("limit-order", "its distance from the limit at 500 steps over that at 1,000, from 2").at_most(
-        order, ratio, "first order in the step size, up to the next"
-    )
+    yield claim(
+        "limit-order", "exact mean square: distance from the limit at 500 steps over that at 1,000, from 2"
+    ).at_most(order, ratio, "first order in the step size, up to the next")
     yield claim("logistic-exponent", "logistic loss: exponent of the step size in the root mean square").equal(
         0.5, exponent(data.bent.values[0], rates, root=2), rates.max(), "the next order is linear in the step size"
     )

@@ -122,7 +122,7 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     scale = np.abs(data.largest.values)
-    kinds = {"plain": "Hessian of a network", "lowered": "lowered by twice its norm", "raised": "raised by its norm"}
+    kinds = {"plain": "Hessian", "lowered": "Hessian lowered by twice its norm", "raised": "Hessian raised by its norm"}
     for (key, name), found, closed, size in zip(kinds.items(), data.found, data.closed, scale, strict=True):
         yield claim(f"path-{key}", rf"{name}: $u\cdot Hu$ less its closed form, over the largest, all products").zero(
             largest(found, closed) / size, 1e-12, "rounding: products forget those before"

@@ -120,7 +120,7 @@ def printed(data: xr.Dataset, config: Config) -> Findings:
         note="a logarithm for each coordinate is summed over all, and their number is lost",
     )
     ratio = rest / (d / 2 * math.log2(1 + squares.sum() / SIGMA**2))
-    yield claim("valley-measured", r"valley: the same sum over $\frac{d}{2}\log_2(1 + A_T(j)/\sigma^2)$").at_most(
+    yield claim("valley-measured", r"valley: the same sum over $(d/2)\log_2(1 + A_T(j)/\sigma^2)$").at_most(
         1, ratio, "the bound by what was measured"
     )
     # A slope of G = 1/T in one dimension: no smoothness is needed, and log GT = 0.

@@ -72,7 +72,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "weights": ("weights less the closed path, all steps, over the last", largest(path, weights) / size),
         "powers": ("sum of powers (3.3) less the last weights", largest(series, path[-1]) / size),
         "outputs": ("outputs on the data less their closed path, all steps", largest(path @ X.T, fit) / largest(y)),
-        "elsewhere": ("outputs elsewhere less theirs, all steps", largest(path @ new.T, away) / largest(new @ least)),
+        "elsewhere": ("outputs on new inputs less their path", largest(path @ new.T, away) / largest(new @ least)),
     }
     for key, (sentence, miss) in misses.items():
         within, of = (config.features, "powers") if key == "powers" else (1, "steps")

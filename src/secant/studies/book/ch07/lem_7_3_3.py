@@ -113,7 +113,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     for width in config.omegas:
         row = data.sel(width=width)
-        sentence = rf"$\omega = {width:g}\,\epsilon$: pairs in which a run leaves within $T = {int(row.steps)}$"
+        sentence = rf"$\omega$ = {width:g} $\epsilon$: pairs in which a run leaves within $T = {int(row.steps)}$ steps"
         yield claim(f"leave-{width:g}", sentence).share(
             1.0,
             row.left <= row.steps,

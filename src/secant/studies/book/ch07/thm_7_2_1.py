@@ -98,10 +98,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     sentence = r"start: $\sqrt{\rho\epsilon}$ over minus the smallest eigenvalue of its Hessian"
     yield claim("start", sentence).at_most(1.0, gamma / saddle.curvature, "it is a saddle, and no more")
     enough = 4 * np.log(saddle.smooth / eps) * saddle.smooth / saddle.curvature
-    what = r"runs that find an $\epsilon$-second-order point within $\ell(f_0 - f^*)/\epsilon^2"
+    what = r"runs that find an $\epsilon$-second-order point within $\ell(f_0 - f^*)/\epsilon^2$"
     for name in ("rare", "noisy"):
         row = found.sel(variant=name)
-        yield claim(f"found-{name}", f"{name} pushes: {what} = {budget:,.0f}$ steps").share(
+        yield claim(f"found-{name}", f"{name} pushes: {what} = {budget:,.0f} steps").share(
             1.0,
             row <= min(config.steps, int(budget)),
             (row >= 0) & (config.steps >= enough),
