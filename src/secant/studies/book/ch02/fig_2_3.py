@@ -12,12 +12,12 @@ LENGTH = 8.0
 
 class Config(Seeded):
     data: str = scaled(smoke="digits", laptop="usps", paper="cifar10", help="a data set that secant.data knows")
-    samples: int = scaled(smoke=700, laptop=1_500, paper=5_000, at_least=50, at_most=50_000, help="of all its classes")
+    samples: int = options.samples(700, 1_500, 5_000, at_least=50, at_most=50_000)
     width: int = options.width(5, at_least=2, at_most=256)
     blocks: int = scaled(smoke=2, laptop=4, paper=15, at_least=1, at_most=50, help="residual blocks")
     batch: int = options.batch(16, at_most=1_000)
-    lr: float = option(0.2, at_least=0.01, at_most=0.3, help="first step size")
-    factor: float = option(10.0, at_least=2, at_most=100, help="by which it is divided, twice")
+    lr: float = options.lr(0.2, at_least=0.01, at_most=0.3)
+    factor: float = option(10.0, at_least=2, at_most=100, help="divisor of the step size at each of the two drops")
     epochs: int = scaled(smoke=12, laptop=80, at_least=4, at_most=1_000, help="passes before the step size is lowered")
     later: int = scaled(smoke=6, laptop=40, at_least=4, at_most=1_000, help="passes after it is lowered, each time")
     draws: int = options.draws(8, 8, at_least=2, at_most=100)
@@ -33,7 +33,7 @@ class Config(Seeded):
 
 
 Net = list[np.ndarray]
-"""One matrix a layer, each with the draws as its first axis."""
+"""One matrix for each layer, with the draws as its first axis."""
 
 
 def hidden(net: Net, x: np.ndarray) -> list[np.ndarray]:
@@ -52,7 +52,7 @@ def loss(net: Net, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def gradient(net: Net, x: np.ndarray, y: np.ndarray) -> Net:
-    """Backpropagation: what arrives at a block passes on unchanged, and through its weights."""
+    """Backpropagation: a block passes its message on unchanged, and adds what its weights make of it."""
     turned = lambda array: np.swapaxes(array, -1, -2)  # noqa: E731
     states = hidden(net, x)
     out = np.maximum(states[-1], 0) @ net[-1]
@@ -79,42 +79,35 @@ def epoch(net: Net, x: np.ndarray, y: np.ndarray, order: np.ndarray, batch: int,
 
 @study("book/fig-2.3", section="2.6", title="Step sizes that are lowered twice")
 def run(config: Config) -> xr.Dataset:
-    r"""Training with SGD and a step size that is divided by 10 twice: at each drop the training loss falls. Training
-    and test loss are related in no simple way: the test loss may rise while the training loss falls. The figure's
-    network is PreResNet-32 on CIFAR-10 with batches of 128 and a first step size of 1; here it is a small network of
-    residual blocks with the activation in front, on images of digits, and on CIFAR-10 at the scale of the paper.
+    r"""SGD trains a network with a step size that is divided by 10 twice. At each drop the training loss falls.
+    Training and test loss are related in no simple way: the test loss may rise while the training loss falls. The
+    figure's network is PreResNet-32 on CIFAR-10 with batches of 128 and a first step size of 1. The network here has a
+    few residual blocks with the activation in front. It learns digits, and CIFAR-10 at the scale of the paper.
     """
     rng = np.random.default_rng(config.seed)
-    tasks = [
-        data.load(config.data, samples=config.samples, labels="one-hot", seed=int(seed), dtype=np.float64)
-        for seed in rng.integers(2**31, size=config.draws)
-    ]
+    limits = {"samples": config.samples, "labels": "one-hot", "dtype": np.float64}
+    tasks = [data.load(config.data, seed=int(seed), **limits) for seed in rng.integers(2**31, size=config.draws)]
     x, y, new, wanted = (np.stack(part) for part in zip(*((*task.train, *task.test) for task in tasks), strict=True))
     scale = LENGTH / x.shape[-1] ** 0.5
     x, new = scale * x, scale * new
     sizes = [x.shape[-1], *[config.width] * (config.blocks + 1), y.shape[-1]]
-    # Blocks add up: their weights are smaller the more of them there are.
+    # The outputs of blocks add up, so more blocks need smaller weights.
     gains = [1.0, *[(2 / config.blocks) ** 0.5] * config.blocks, 1.0]
     net = [
         gain * rng.normal(size=(config.draws, a, b)) / length
         for gain, a, b, length in zip(gains, sizes, sizes[1:], [LENGTH, *np.sqrt(sizes[1:-1])], strict=False)
     ]
-    nets = {"lowered": net, "kept": net}
-    found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {"lowered": [], "kept": []}
+    nets, values = {"lowered": net, "kept": net}, []
     for pass_ in range(config.epochs + 2 * config.later + 1):
         drops = 0 if pass_ < config.epochs else 1 + (pass_ >= config.epochs + config.later)
         order = np.argsort(rng.random((config.draws, config.samples)), 1)
-        for name, factor in (("lowered", config.factor), ("kept", 1.0)):
-            found[name].append((loss(nets[name], x, y), loss(nets[name], new, wanted)))
-            if name == "kept" and drops == 0:
-                continue  # the same so far
-            nets[name] = epoch(nets[name], x, y, order, config.batch, config.lr / factor**drops)
-        if drops == 0:
-            nets["kept"] = nets["lowered"]
-    values = np.array([found["lowered"], found["kept"]])
+        values.append([(loss(net, x, y), loss(net, new, wanted)) for net in nets.values()])
+        lowered = epoch(nets["lowered"], x, y, order, config.batch, config.lr / config.factor**drops)
+        kept = epoch(nets["kept"], x, y, order, config.batch, config.lr) if drops else lowered
+        nets = {"lowered": lowered, "kept": kept}
     return xr.Dataset(
-        {"loss": (("schedule", "epoch", "set", "draw"), values)},
-        coords={"schedule": ["lowered", "kept"], "set": ["train", "test"]},
+        {"loss": (("schedule", "epoch", "set", "draw"), np.swapaxes(values, 0, 1))},
+        coords={"schedule": list(nets), "set": ["train", "test"]},
         attrs=tasks[0].attributes(),
     )
 
@@ -125,32 +118,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     own, kept = np.log(train.sel(schedule="lowered")), np.log(train.sel(schedule="kept"))
     ends = (config.epochs, config.epochs + config.later)
     for name, end in zip(("first", "second"), ends, strict=True):
-        # Records stand before the pass of their number: the last of them at the old step size is that at `end`.
-        before, after = own[end - 2 : end + 1].mean("epoch"), own[end + 1 : end + config.later + 1].mean("epoch")
-        yield claim(
-            f"{name}-drop-log-training",
-            f"{name} drop: log of the training loss, the passes after it less the last three before",
-        ).at_most(0.0, estimate(after - before), "it falls")
-        yield claim(
-            f"{name}-drop-same-less", f"{name} drop: the same less that of runs whose step size is kept"
-        ).at_most(
-            0.0, estimate(after - kept[end + 1 : end + config.later + 1].mean("epoch")), "it falls because of the drop"
-        )
+        # A record is made before the pass of its number: record `end` is the last one at the old step size.
+        early, late = slice(end - 2, end + 1), slice(end + 1, end + config.later + 1)
+        after = own[late].mean("epoch")
+        fall, gain = after - own[early].mean("epoch"), after - kept[late].mean("epoch")
+        sentence = f"{name} drop: log of the training loss, the passes after it less the last three before"
+        yield claim(f"{name}-drop", sentence).at_most(0.0, estimate(fall), "the loss falls")
+        sentence = f"{name} drop: log of the training loss after it, less that of runs that keep their step size"
+        yield claim(f"{name}-drop-gain", sentence).at_most(0.0, estimate(gain), "the loss falls because of the drop")
     steps = data.loss.sel(schedule="lowered").diff("epoch")
     apart = (steps.sel(set="train") <= 0) & (steps.sel(set="test") > 0)
-    yield claim(
-        "passes-runs-which", "passes of all runs in which the training loss falls and the test loss rises"
-    ).at_least(1, int(apart.sum()), "there are")
-    rest = data.loss.sel(schedule="lowered")[config.epochs :]
-    rough = np.abs(np.log(train.sel(schedule="lowered")).diff("epoch"))
-    yield claim(
-        "mean-change-log",
-        "mean change of the log of the training loss from pass to pass, after the second drop less before the first",
-    ).at_most(
+    sentence = "passes of all runs in which the training loss falls and the test loss rises"
+    yield claim("opposite-passes", sentence).at_least(1, int(apart.sum()), "such passes exist")
+    last = data.loss.sel(schedule="lowered")[-1]
+    rough = np.abs(own.diff("epoch"))
+    sentence = "mean change of the log training loss from pass to pass, after the second drop less before the first"
+    yield claim("roughness", sentence).at_most(
         0.0,
         estimate(rough[ends[1] :].mean("epoch") - rough[2 : ends[0]].mean("epoch")),
         "small steps are steady",
-        note=f"test loss over training loss at the end: {float((rest[-1, 1] / rest[-1, 0]).mean()):.2g}",
+        note=f"test loss over training loss at the end: {float((last[1] / last[0]).mean()):.2g}",
     )
 
 

@@ -15,9 +15,9 @@ LENGTH = 8.0
 
 class Config(Seeded):
     data: str = scaled(smoke="digits", laptop="usps", paper="cifar10", help="a data set that secant.data knows")
-    samples: int = scaled(smoke=80, laptop=200, paper=1_000, at_least=10, at_most=5_000, help="of all its classes")
+    samples: int = options.samples(80, 200, 1_000, at_least=10, at_most=5_000)
     width: int = options.width(12, 32, 64, at_least=2, at_most=500)
-    gain: float = option(0.2, at_least=0.1, at_most=1, help="of the weights at the start, over the usual one")
+    gain: float = option(0.2, at_least=0.1, at_most=1, help="size of the first weights over the usual one")
     lrs: tuple[float, ...] = options.lrs(
         (0.8, 1.2), (0.4, 0.8), at_least=0.05, at_most=2, ascending=True, shortest=2, longest=5
     )
@@ -26,20 +26,17 @@ class Config(Seeded):
     draws: int = options.draws(5, 4, 10, at_least=2, at_most=100)
 
     def check(self) -> None:
-        """Data that there are, enough looks for a late mean, and so many runs as a machine holds."""
+        """A known data set, enough looks for a late mean, and runs that fit into memory."""
         if self.data not in data.NAMES:
             raise ValueError(f"data: must be one of {', '.join(data.NAMES)}, got {self.data!r}.")
         if self.every > self.steps // 20:
             raise ValueError(f"every: at most steps / 20, {self.steps // 20}, got {self.every}.")
-        runs = self.draws * len(self.lrs)
-        fits_memory(
-            8.0 * runs * (self.steps + 6 * self.samples * self.width + 3_100 * (self.samples + 8 * self.width)),
-            "samples, width or draws",
-        )
+        numbers = self.steps + 6 * self.samples * self.width + 3_100 * (self.samples + 8 * self.width)
+        fits_memory(8.0 * self.draws * len(self.lrs) * numbers, "samples, width or draws")
 
 
 class Net(NamedTuple):
-    """A network of one hidden layer of tanh, and many of them where its arrays have leading axes."""
+    """A network of one hidden layer of tanh; leading axes of its arrays stand for many networks."""
 
     W: np.ndarray
     b: np.ndarray
@@ -65,7 +62,7 @@ def slope(net: Net, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Net]:
 
 
 def product(net: Net, along: Net, x: np.ndarray, y: np.ndarray) -> Net:
-    """The Hessian of the loss times a direction: the derivative of all that is above."""
+    """The Hessian of the loss times a direction: the derivative of `slope` along it."""
     h = np.tanh(x @ net.W + net.b)
     bent = 1 - h**2
     residual = (h @ net.V + net.c - y) / len(x)
@@ -77,7 +74,7 @@ def product(net: Net, along: Net, x: np.ndarray, y: np.ndarray) -> Net:
 
 
 def sharpness(net: Net, x: np.ndarray, y: np.ndarray, guess: np.ndarray) -> tuple[float, np.ndarray]:
-    """The largest eigenvalue of the Hessian, by Lanczos from the last one's eigenvector."""
+    """The largest eigenvalue of the Hessian and its eigenvector, by Lanczos from a guess."""
     ends = np.cumsum([part.size for part in net])[:-1]
 
     def multiply(v: np.ndarray) -> np.ndarray:
@@ -91,18 +88,14 @@ def sharpness(net: Net, x: np.ndarray, y: np.ndarray, guess: np.ndarray) -> tupl
 
 @study("book/fig-2.4", section="2.6", title="The edge of stability")
 def run(config: Config) -> xr.Dataset:
-    r"""Gradient descent on all data, with a small step size $\eta$: the largest eigenvalue of the Hessian, the
-    sharpness, rises to $2/\eta$ and stays a little above it. From then on the loss goes up and down from step to step,
-    and falls in the long run. The figure's network is a residual one on 5,000 images; here it is a small one on digits,
+    r"""Gradient descent on all data takes small steps $\eta$. The largest eigenvalue of the Hessian, the sharpness,
+    rises to $2/\eta$ and stays a little above it. From then on the loss goes up and down from step to step, and falls
+    in the long run. The figure's network is a residual one on 5,000 images. The network here is a small one on digits,
     and on CIFAR-10 at the scale of the paper.
     """
     rng = np.random.default_rng(config.seed)
-    tasks = [
-        data.load(
-            config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=int(seed), dtype=np.float64
-        )
-        for seed in rng.integers(2**31, size=config.draws)
-    ]
+    limits = {"samples": config.samples, "test_samples": 1, "labels": "one-hot", "dtype": np.float64}
+    tasks = [data.load(config.data, seed=int(seed), **limits) for seed in rng.integers(2**31, size=config.draws)]
     many = len(config.lrs)
     x, y = (np.repeat(np.stack([task.train[i] for task in tasks]), many, 0) for i in (0, 1))
     inputs = x.shape[-1]
@@ -139,27 +132,23 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     share = data.sharpness * data.lr / 2
     below = (share[:, :, 0] < 1) & share[:, :, -1].notnull()
     reached = (share > 1).any("look")
-    # From the first look above the edge on, a fifth of the run left out: there it may still overshoot.
+    # A fifth of the run is left out after the first look above the edge: there the sharpness may still overshoot.
     first = share.look.where(share > 1).min("look")
     settled = share.where(share.look > first + config.steps / 5)
     late = settled.mean("look").where(below & reached)
     known, otherwise = late.notnull(), "no run starts below the edge and reaches it in time"
-    yield claim("runs-below-whose", "runs from below whose sharpness reaches 2/eta").share(
+    yield claim("runs-reach", r"runs from below whose sharpness reaches $2/\eta$").share(
         1.0, reached, below, "the claim", otherwise="every run starts above the edge, or blows up"
     )
     for i, rate in enumerate(config.lrs):
         some, late_here = known[:, i].sum() > 1, lambda i=i: estimate(late[:, i])
-        yield claim(
-            f"step-size-{rate:g}-late",
-            f"step size {rate:g}: late sharpness over 2/eta",
-            given=some,
-            otherwise=otherwise,
-        ).at_least(1.0, late_here, "a little above")
-        yield claim(
-            f"step-size-{rate:g}-same", f"step size {rate:g}: the same, not far above", given=some, otherwise=otherwise
-        ).at_most(1.3, late_here, "a little: less than a third")
+        sentence = rf"step size {rate:g}: late sharpness over $2/\eta$"
+        yield claim(f"late-{rate:g}", sentence, some, otherwise).at_least(1.0, late_here, "a little above")
+        yield claim(f"late-bound-{rate:g}", f"{sentence}, bound from above", some, otherwise).at_most(
+            1.3, late_here, "a little: less than a third"
+        )
     change = np.sign(late - share[:, :, 0])
-    yield claim("sign-change-smoothness", "sign of the change of the smoothness, from the start to the edge").erratum(
+    yield claim("sign", "sign of the change of the smoothness, from the start to the edge").erratum(
         (r"\text{drops to about } 2/\eta", -1),
         (r"\text{rises to about } 2/\eta", 1),
         change.mean() if known.any() else np.nan,
@@ -168,35 +157,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         where="section 2.6",
         note="the caption of figure 2.4 has it right",
     )
-    both = known.all("lr")
+    many = known.all("lr").sum() > 1
     rises = data.loss.diff("step") > 0
     at = xr.DataArray(np.arange(1, config.steps + 1), dims="step")
     before = rises.where(at < first - config.every).where(known)
-    yield claim(
-        "share-steps-raise",
-        "share of steps that raise the loss before the sharpness reaches 2/eta",
-        given=known,
-        otherwise=otherwise,
-    ).zero(
-        lambda: before.mean(),
-        0.01,
-        "the descent lemma, if the curvature along a step is below the sharpness at its start",
+    sentence = r"share of steps that raise the loss before the sharpness reaches $2/\eta$"
+    yield claim("rises-before", sentence, known, otherwise).zero(
+        lambda: before.mean(), 0.01, "the descent lemma, if curvature along a step is below the sharpness at its start"
     )
     after = rises.where(at > first + config.steps / 5).where(known).mean("step")
-    yield claim(
-        "share-steps-raise-afterwards",
-        "share of steps that raise it afterwards",
-        given=both.sum() > 1,
-        otherwise=otherwise,
-    ).at_least(0.02, lambda: estimate(after.mean("lr")), "up and down")
+    yield claim("rises-after", "share of steps that raise the loss afterwards", many, otherwise).at_least(
+        0.02, lambda: estimate(after.mean("lr")), "up and down"
+    )
     third = config.steps // 3
     fall = data.loss[:, :, -third:].mean("step") / data.loss[:, :, third : 2 * third].mean("step")
-    yield claim(
-        "mean-loss-last",
-        "mean loss of the last third of the run over that of the second",
-        given=both.sum() > 1,
-        otherwise=otherwise,
-    ).at_most(1.0, lambda: estimate(fall.where(known).mean("lr")), "falls in the long run")
+    sentence = "mean loss of the last third of the run over that of the second third"
+    yield claim("long-run", sentence, many, otherwise).at_most(
+        1.0, lambda: estimate(fall.where(known).mean("lr")), "falls in the long run"
+    )
 
 
 @run.figure

@@ -7,17 +7,19 @@ import xarray as xr
 from scipy import optimize
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
+from secant.studies.shared.differences import largest
+from secant.studies.shared.orbits import orbit
 
 Smooth = tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray], float]
-"""A function of rows of weights, its gradient, and a constant that all its curvatures are below."""
+"""A function of rows of weights, its gradient, and a bound of all its curvatures."""
 
 
 class Config(Seeded):
-    features: int = option(6, at_least=1, at_most=100, help="weights of each function")
+    features: int = options.features(6, at_most=100)
     samples: int = options.samples(30, at_most=10_000)
     steps: int = options.steps(60, 500, at_least=5, at_most=10_000)
     eta_lambdas: tuple[float, ...] = options.eta_lambdas((0.25, 0.5, 1.0, 1.5, 1.9), below=2, distinct=True, longest=20)
-    too_large: float = option(2.1, at_least=2.001, at_most=3, help="a step size times the smoothness past the edge")
+    too_large: float = option(2.1, at_least=2.001, at_most=3, help="a step size past the edge, times the smoothness")
     pairs: int = scaled(smoke=2_000, laptop=20_000, at_least=10, at_most=10**5, help="random pairs of points")
     radii: tuple[float, ...] = option(
         (1e-1, 1e-2, 1e-3), at_least=1e-3, at_most=1, distinct=True, longest=10, help="of the ball that a step stays in"
@@ -32,7 +34,7 @@ def neuron_bend() -> float:
 
 
 def functions(config: Config, rng: np.random.Generator) -> dict[str, Smooth]:
-    """Two that are convex, two that are not, and the parabola on which the lemma is an equality."""
+    """Two convex functions, two that are not convex, and the parabola on which the lemma is an equality."""
     x = rng.normal(size=(config.samples, config.features)) / np.sqrt(config.features)
     y = np.sign(rng.normal(size=config.samples))
     signed, n = y[:, None] * x, config.samples
@@ -60,10 +62,10 @@ def functions(config: Config, rng: np.random.Generator) -> dict[str, Smooth]:
 @study("book/lem-2.1.4", section="2.1", title="The descent lemma")
 def run(config: Config) -> xr.Dataset:
     r"""If all curvatures of $f$ lie in $[-L, L]$, then $f(w') \le f(w) + \nabla f(w)\cdot(w' - w) + \frac L2\|w' -
-    w\|^2$, and a step of gradient descent has $f(w_{t+1}) \le f(w_t) - (\eta - \eta^2L/2)\|\nabla f(w_t)\|^2$: it
-    descends for every $\eta < 2/L$, by $\frac\eta2\|\nabla f\|^2$ at least where $\eta \le 1/L$. On a parabola this is
-    an equality, and no step above $2/L$ descends. Within a ball of radius $\epsilon$ the linear model is least at $w_t
-    - \epsilon\nabla f(w_t)/\|\nabla f(w_t)\|$.
+    w\|^2$. A step of gradient descent then has $f(w_{t+1}) \le f(w_t) - (\eta - \eta^2L/2)\|\nabla f(w_t)\|^2$. So the
+    step descends for every $\eta < 2/L$, and by at least $\frac\eta2\|\nabla f\|^2$ for $\eta \le 1/L$. On a parabola
+    this is an equality, and no step above $2/L$ descends. Within a ball of radius $\epsilon$ the linear model is least
+    at $w_t - \epsilon\nabla f(w_t)/\|\nabla f(w_t)\|$.
     """
     rng = np.random.default_rng(config.seed)
     found = functions(config, rng)
@@ -74,25 +76,20 @@ def run(config: Config) -> xr.Dataset:
     direction = rng.normal(size=(config.pairs, config.features))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     for f, gradient, smooth in found.values():
-        w, path, sizes = np.tile(start, (len(rates), 1)), [], []
-        for _ in range(config.steps + 1):
-            path.append(f(w))
-            sizes.append((gradient(w) ** 2).sum(-1) / smooth)
-            w = w - rates[:, None] / smooth * gradient(w)
-        losses.append(np.stack(path, 1))
-        slopes.append(np.stack(sizes, 1))
+        step = lambda w, of=gradient, smooth=smooth: w - rates[:, None] / smooth * of(w)  # noqa: E731
+        path = orbit(step, np.tile(start, (len(rates), 1)), config.steps)
+        losses.append(np.stack([f(w) for w in path], 1))
+        slopes.append(np.stack([(gradient(w) ** 2).sum(-1) / smooth for w in path], 1))
         gap = other - one
         bound = f(one) + (gradient(one) * gap).sum(1) + smooth / 2 * (gap**2).sum(1)
         excess.append(((f(other) - bound) / np.maximum(np.abs(bound), 1)).max())
-        # The slope at the start, and how f falls along minus it and along random directions.
+        # How f falls from the start along minus its gradient, and along random directions.
         slope = gradient(start[None])[0]
         size = np.linalg.norm(slope)
         fall = [(f(start - r * slope / size) - f(start)) / (r * size) for r in config.radii]
         best = [((f(start + r * direction) - f(start)) / (r * size)).min() for r in config.radii]
         ball.append((fall, best, [smooth * r / (2 * size) for r in config.radii]))
-    past = [start]  # on the parabola, past the edge
-    for _ in range(20):
-        past.append(past[-1] - config.too_large * past[-1])
+    past = orbit(lambda w: w - config.too_large * w, start, 20)  # on the parabola, past the edge
     least = optimize.minimize(
         lambda d: d @ slope / size,
         0.3 * direction[0],
@@ -121,50 +118,36 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     fall = (data.loss.isel(step=slice(None, -1)) - data.loss.isel(step=slice(1, None)).values) / scale
     squares, rate, rounding = data.squares.isel(step=slice(None, -1)) / scale, data.rate, 1e-14
     beyond = fall - (rate - rate**2 / 2) * squares
-    yield claim("functions-excess-f", "all functions: largest excess of f over the second-order bound (2.2)").at_most(
-        0, data.excess.max(), "an inequality, up to rounding", slack=rounding
+    why = "an inequality, up to rounding"
+    yield claim("second-order-bound", "all functions: largest excess of $f$ over the second-order bound (2.2)").at_most(
+        0, data.excess.max(), why, slack=rounding
     )
     for name in data.function.values:
-        yield claim(
-            f"{name}-least-fall-step",
-            f"{name}: least fall of a step beyond (eta - eta^2 L/2)|grad|^2, step sizes below 2/L",
-        ).at_least(0, beyond.sel(function=name).min(), "an inequality, up to rounding", slack=rounding)
+        sentence = rf"{name}: least fall of a step beyond $(\eta - \eta^2L/2)|\nabla f|^2$, for $\eta < 2/L$"
+        yield claim(f"fall-{name}", sentence).at_least(0, beyond.sel(function=name).min(), why, slack=rounding)
     small = (fall - rate / 2 * squares)[:, rate <= 1]
-    yield claim(
-        "functions-least-fall",
-        "all functions: least fall beyond (eta/2)|grad|^2, step sizes up to 1/L",
-        given=small.size,
-        otherwise="no step size is so small",
-    ).at_least(0, lambda: small.min(), "an inequality, up to rounding", slack=rounding)
+    sentence = r"all functions: least fall beyond $(\eta/2)|\nabla f|^2$, for $\eta \le 1/L$"
+    yield claim("small-steps", sentence, given=small.size, otherwise="no step size is so small").at_least(
+        0, lambda: small.min(), why, slack=rounding
+    )
     fallen, best, bend = (data.ball.sel(kind=kind) for kind in ("fall", "best", "bend"))
-    yield claim(
-        "step-small-ball",
-        "step of a small ball along -grad: fall less that of the linear model, over the bound of the second order",
-    ).at_most(1, (np.abs(fallen + 1) / bend).max(), "an inequality, up to rounding of small differences", slack=1e-4)
-    yield claim(
-        f"steps-small-ball-{config.pairs:,}",
-        f"steps of a small ball in {config.pairs:,} directions: what the furthest fall leaves of that of -grad",
-    ).at_least(
-        0, ((best + 1 + bend) / (1 + bend)).min(), "an inequality, up to rounding of small differences", slack=1e-8
+    sentence = r"ball: fall along $-\nabla f$ less that of the linear model, over the second-order bound"
+    why += " of small differences"
+    yield claim("ball-model", sentence).at_most(1, (np.abs(fallen + 1) / bend).max(), why, slack=1e-4)
+    sentence = rf"ball: what the furthest fall in {config.pairs:,} directions leaves of that of $-\nabla f$"
+    yield claim("ball-directions", sentence).at_least(0, ((best + 1 + bend) / (1 + bend)).min(), why, slack=1e-8)
+    sentence = r"parabola: fall of a step less $(\eta - \eta^2L/2)|\nabla f|^2$"
+    yield claim("parabola", sentence).zero(largest(beyond.sel(function="parabola")), rounding, "an equality: rounding")
+    growth = (data.past[-1] / data.past[0]) ** (1 / 20)
+    yield claim("parabola-growth", f"parabola: growth of $f$ at a step of {config.too_large:g}$/L$").equal(
+        (config.too_large - 1) ** 2, growth, 0, "rounding of twenty steps", relative=1e-13
     )
-    yield claim("parabola-fall-step", "parabola: fall of a step less (eta - eta^2 L/2)|grad|^2").zero(
-        np.abs(beyond.sel(function="parabola")).max(), rounding, "an equality: rounding"
+    descents = int((np.diff(data.past) < 0).sum())
+    yield claim("past-the-edge", "parabola: steps past $2/L$ that descend").count(0, descents, "footnote 3 is sharp")
+    sentence = r"linear model in the unit ball: its least point, found by SLSQP, from $-\nabla f/|\nabla f|$"
+    yield claim("least-point", sentence).zero(
+        largest(data.solved, data.steepest), 1e-6, "the root of the solver's tolerance", note="problem 2.1.1"
     )
-    yield claim(
-        f"parabola-growth-f-{config.too_large:g}", f"parabola: growth of f at a step of {config.too_large:g}/L"
-    ).equal(
-        (config.too_large - 1) ** 2,
-        (data.past[-1] / data.past[0]) ** (1 / 20),
-        0,
-        "rounding of twenty steps",
-        relative=1e-13,
-    )
-    yield claim("parabola-steps-past", "parabola: steps past 2/L that descend").count(
-        0, int((np.diff(data.past) < 0).sum()), "footnote 3 is sharp"
-    )
-    yield claim(
-        "linear-model-unit", "linear model in the unit ball: its least point, found by SLSQP, from -grad/|grad|"
-    ).zero(np.abs(data.solved - data.steepest).max(), 1e-6, "the root of the solver's tolerance", note="problem 2.1.1")
 
 
 @run.figure

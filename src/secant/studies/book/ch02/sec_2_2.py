@@ -4,31 +4,20 @@ import numpy as np
 import xarray as xr
 from scipy import integrate
 
-from secant.lab import (
-    Figure,
-    Findings,
-    Seeded,
-    bootstrap,
-    claim,
-    estimate,
-    fits_memory,
-    option,
-    options,
-    scaled,
-    sheet,
-    study,
-)
+from secant import lab
+from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, option, options, scaled, sheet, study
+from secant.studies.shared.exponents import rate as exponent_of
+from secant.studies.shared.orbits import orbit
 
 FINE = (500, 1_000)
 """Steps at which only the exact spread is computed."""
 
-
 LEAST = 0.36
-"""The least eigenvalue, where the largest is 1: so that a long run settles."""
+"""The least eigenvalue, where the largest is 1. With it a long run settles."""
 
 
 class Config(Seeded):
-    features: int = option(4, at_least=2, at_most=6, help="weights of the linear regression")
+    features: int = options.features(4, at_least=2, at_most=6)
     samples: int = options.samples(20, at_least=8, at_most=1_000)
     steps: tuple[int, ...] = options.steps(
         (30, 60, 120, 240), at_least=5, at_most=2_000, ascending=True, shortest=2, longest=8
@@ -40,13 +29,13 @@ class Config(Seeded):
     draws: int = options.draws(400, 10_000, at_least=100, at_most=10**5)
 
     def check(self) -> None:
-        """Steps whose spread stays finite, and so many runs as a machine holds."""
+        """Steps whose spread stays finite, and runs that fit into memory."""
         if self.samples < 4 * self.features:
             raise ValueError(f"samples: {self.features} features need {4 * self.features}, got {self.samples}.")
         if self.time > 0.1 * self.steps[0]:
             needed = int(np.ceil(10 * self.time))
             raise ValueError(f"steps: a time of {self.time:g} needs {needed} or more, got {self.steps[0]}.")
-        fits_memory(100.0 * self.draws * max(self.batches) * self.features, "draws or batches")
+        lab.fits_memory(100.0 * self.draws * max(self.batches) * self.features, "draws or batches")
 
 
 class Problem:
@@ -63,7 +52,7 @@ class Problem:
         self.start = np.zeros(config.features)
 
     def sgd(self, rng: np.random.Generator, rate: float, batch: int, steps: int, draws: int, bent: bool) -> np.ndarray:
-        """Many runs; with a bent output the gradients are those of a logistic loss."""
+        """The ends of many runs; a bent output gives the gradients of a logistic loss."""
         w = np.tile(self.start, (draws, 1))
         for _ in range(steps):
             seen = rng.integers(len(self.x), size=(draws, batch))
@@ -72,11 +61,8 @@ class Problem:
 
     def gd(self, rate: float, steps: int, bent: bool) -> np.ndarray:
         """The path of gradient descent."""
-        w, path = self.start, [self.start]
-        for _ in range(steps):
-            w = w - rate * self.slopes(w[None], self.x, self.y, bent).mean(0)
-            path.append(w)
-        return np.stack(path)
+        step = lambda w: w - rate * self.slopes(w[None], self.x, self.y, bent).mean(0)  # noqa: E731
+        return np.stack(orbit(step, self.start, steps))
 
     @staticmethod
     def slopes(w: np.ndarray, x: np.ndarray, y: np.ndarray, bent: bool) -> np.ndarray:
@@ -91,7 +77,7 @@ class Problem:
         return np.cov(g.T, bias=True)
 
     def covariance(self, rate: float, batch: int, steps: int) -> np.ndarray:
-        r"""Of the weights after so many steps, exactly.
+        r"""The exact covariance of the weights after so many steps.
 
         $C_{t+1} = (1 - \eta A)C_t(1 - \eta A) + \frac{\eta^2}B\big(\Sigma(\bar w_t) + \overline{x_ix_i^\top C_t
         x_ix_i^\top} - AC_tA\big)$, with $\Sigma$ the covariance of a sample's gradient and $\bar w_t$ gradient descent.
@@ -117,10 +103,10 @@ class Problem:
 
 @study("book/sec-2.2", section="2.2", title="SGD follows gradient descent as steps get small")
 def run(config: Config) -> xr.Dataset:
-    r"""Stochastic gradient descent, $w_{t+1} = w_t - \eta\,\frac1B\sum_{k\le B}\nabla f_{i_k}(w_t)$ with $i_k$ drawn
-    uniformly, behaves like gradient descent where $\eta$ is small, and is a noisy version of it where $\eta$ is not,
-    the more so the smaller the batch: at the same time $\eta t$ the mean square of their distance is proportional to
-    $\eta/B$. At a fixed step size it does not arrive at the minimum, but stays around it.
+    r"""Stochastic gradient descent is $w_{t+1} = w_t - \eta\,\frac1B\sum_{k\le B}\nabla f_{i_k}(w_t)$ with $i_k$ drawn
+    uniformly. For small $\eta$ the method behaves like gradient descent. For larger $\eta$ it is a noisy version of
+    gradient descent, and smaller batches are noisier: at the same time $\eta t$ the mean square of their distance is
+    proportional to $\eta/B$. At a fixed step size SGD does not arrive at the minimum, but stays around it.
     """
     rng = np.random.default_rng(config.seed)
     problem = Problem(config, rng)
@@ -140,7 +126,7 @@ def run(config: Config) -> xr.Dataset:
     late = problem.sgd(rng, config.eta_lambda, 1, config.late, config.draws, False) - problem.least
     slow = problem.gd(config.eta_lambda, config.late, False)[-1] - problem.least
     fine = [np.trace(problem.covariance(config.time / s, 1, s)) * s / config.time for s in FINE]
-    one = []  # two single runs, to be looked at
+    one = []  # two single runs, for the figure
     for steps in (config.steps[0], config.steps[-1]):
         one.append(problem.start)
         for seen in rng.integers(config.samples, size=steps):
@@ -165,56 +151,49 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
-def slope(mean_squares: np.ndarray, at: np.ndarray) -> np.ndarray:
-    return np.polyfit(np.log(at), np.log(mean_squares.T), 1)[0]
-
-
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     rates, sizes = config.time / data.steps.values, data.batch.values
     ratio = (data.square / data.exact).values
-    yield claim(
-        "mean-distance-sgd",
-        "mean distance of SGD from GD along (1, ..., 1), over its standard deviation, mean of all cells",
-    ).zero(estimate((data.side / data.side.std("draw")).mean(("batch", "steps"))), 0, "exact in the mean")
+    aside = estimate((data.side / data.side.std("draw")).mean(("batch", "steps")))
+    sentence = "mean distance of SGD from GD along $(1, ..., 1)$, over its standard deviation, mean of all cells"
+    yield claim("mean-distance", sentence).zero(aside, 0, "exact in the mean")
     for b, size in enumerate(sizes):
-        yield claim(
-            f"batches-{size}-mean-square",
-            f"batches of {size}: mean square of the distance over its exact value, mean of all step sizes",
-        ).equal(1.0, estimate(ratio[b].mean(0)), 0, "exact in the mean")
-    (measured,) = bootstrap(lambda kept: slope(data.square.values[0][:, kept].mean(1), rates), config.draws)
-    predicted = float(slope(data.exact.values[0], rates))
-    yield claim("exponent-step-size", "exponent of the step size in the mean square of the distance").equal(
-        predicted, measured, 0, "exact at these step sizes", note="1 as the step size goes to 0"
+        sentence = f"batches of {size}: mean square of the distance over its exact value, mean of all step sizes"
+        yield claim(f"square-{size}", sentence).equal(1.0, estimate(ratio[b].mean(0)), 0, "exact in the mean")
+
+    def exponent(values: np.ndarray, at: np.ndarray, root: int = 1) -> lab.Estimate:
+        return bootstrap(lambda kept: exponent_of(at, values[:, kept].mean(1)) / root, config.draws)[0]
+
+    yield claim("rate-exponent", "exponent of the step size in the mean square of the distance").equal(
+        exponent_of(rates, data.exact.values[0]),
+        exponent(data.square.values[0], rates),
+        0,
+        "exact at these step sizes",
+        note="1 as the step size goes to 0",
     )
-    (measured,) = bootstrap(lambda kept: slope(data.square.values[:, -1][:, kept].mean(1), sizes), config.draws)
-    yield claim("exponent-batch-size", "exponent of the batch size, smallest step").equal(
-        float(slope(data.exact.values[:, -1], sizes)),
-        measured,
+    yield claim("batch-exponent", "exponent of the batch size in the mean square, at the smallest step").equal(
+        exponent_of(sizes, data.exact.values[:, -1]),
+        exponent(data.square.values[:, -1], sizes),
         0,
         "exact at this step size",
         note="-1 as the step size goes to 0",
     )
     first, second = data.fine.values
-    limit = float(data.limit)
+    limit, order = float(data.limit), config.time * config.features / FINE[0]
+    sentence = "exact mean square over the step size, extrapolated to step size 0, over the limit"
+    yield claim("limit", sentence).equal(1.0, (2 * second - first) / limit, order, "less than its first order")
+    ratio = abs((first - limit) / (second - limit) - 2)
     yield claim(
-        "exact-mean-square", "exact mean square over the step size as it goes to 0, by extrapolation, over the limit"
-    ).equal(1.0, (2 * second - first) / limit, config.time * config.features / FINE[0], "less than its first order")
-    yield claim("distance-limit-500", "its distance from the limit at 500 steps over that at 1,000, from 2").at_most(
-        config.time * config.features / FINE[0],
-        abs((first - limit) / (second - limit) - 2),
-        "first order in the step size, up to the next",
+        "limit-order", "exact mean square: distance from the limit at 500 steps over that at 1,000, from 2"
+    ).at_most(order, ratio, "first order in the step size, up to the next")
+    yield claim("logistic-exponent", "logistic loss: exponent of the step size in the root mean square").equal(
+        0.5, exponent(data.bent.values[0], rates, root=2), rates.max(), "the next order is linear in the step size"
     )
-    (measured,) = bootstrap(lambda kept: slope(data.bent.values[0][:, kept].mean(1), rates) / 2, config.draws)
-    yield claim(
-        "logistic-loss-exponent", "logistic loss: exponent of the step size in the root mean square of the distance"
-    ).equal(0.5, measured, rates.max(), "the next order is linear in the step size")
-    yield claim(
-        f"loss-above-least-{config.late:,}",
-        f"loss above the least after {config.late:,} steps at one step size, over its exact value",
-    ).equal(1.0, estimate(data.late / float(data.floor)), 0, "exact in the mean")
+    sentence = f"loss above the least after {config.late:,} steps at one step size, over its exact value"
+    yield claim("floor", sentence).equal(1.0, estimate(data.late / float(data.floor)), 0, "exact in the mean")
     left = (1 - LEAST * config.eta_lambda) ** (2 * config.late)
-    yield claim("same-gradient-descent", "the same of gradient descent, over the first loss").at_most(
+    yield claim("floor-gd", "gradient descent: loss above the least after as many steps, over the first").at_most(
         left, data.late_gd / data.first, "what the least eigenvalue leaves of it, up to rounding", slack=1e-28
     )
 

@@ -11,20 +11,22 @@ from scipy import optimize
 from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.optim import optimisers
+from secant.studies.shared.differences import largest
+from secant.studies.shared.orbits import orbit
 from secant.theory.edge import stability
 
 
 class Config(Seeded):
-    features: int = option(6, at_least=2, at_most=100, help="weights")
+    dim: int = options.dim(6, at_least=2, at_most=100)
     lr: float = options.lr(0.05, at_least=1e-3, at_most=0.2)
-    beta: float = option(0.9, at_least=0.5, at_most=0.95, help="momentum of those runs")
+    beta: float = option(0.9, at_least=0.5, at_most=0.95, help="momentum")
     steps: int = options.steps(50, at_least=5, at_most=200)
     conditions: tuple[float, ...] = option(
         (10.0, 100.0, 1_000.0), at_least=4, at_most=1e4, ascending=True, longest=6, help="condition numbers"
     )
-    error: float = option(1e-5, at_least=1e-12, at_most=1e-3, help="share of the first distance that is to be left")
+    error: float = option(1e-5, at_least=1e-12, at_most=1e-3, help="share of the first distance to reach")
     friction: float = option(0.5, at_least=0.1, at_most=1.5, help="friction a of the equation")
-    halvings: int = scaled(smoke=5, laptop=10, at_least=3, at_most=12, help="of the time step towards the equation")
+    halvings: int = scaled(smoke=5, laptop=10, at_least=3, at_most=12, help="halvings of the time step")
 
 
 def slope_of(A: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -34,27 +36,22 @@ def slope_of(A: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 def forms(A: np.ndarray, start: np.ndarray, lr: float, beta: float, steps: int) -> dict[str, np.ndarray]:
     """Heavy ball and Nesterov's method as recursions of positions, and of a velocity; and the sums of gradients."""
-
-    def grad(w: np.ndarray) -> np.ndarray:
-        return slope_of(A, w)
-
-    heavy, moving, classic, nesterov, sums = [start], [start], [start], [start], []
-    before, u, past, v = start, np.zeros_like(start), start, np.zeros_like(start)
+    grad = lambda w: slope_of(A, w)  # noqa: E731
+    heavy, moving, classic, nesterov, sums = [start, start], [start], [start, start], [start], []
+    u, v = np.zeros_like(start), np.zeros_like(start)
     for t in range(steps):
-        w = heavy[-1]
+        before, w = heavy[-2:]
         heavy.append(w - lr * grad(w) + beta * (w - before))
-        before = w
         u = -grad(moving[-1]) + beta * u
         moving.append(moving[-1] + lr * u)
         sums.append(np.abs(u + sum(beta ** (t - s) * grad(moving[s]) for s in range(t + 1))).max())
-        w = classic[-1]
-        ahead = w + beta * (w - past)
+        before, w = classic[-2:]
+        ahead = w + beta * (w - before)
         classic.append(ahead - lr * grad(ahead))
-        past = w
-        # As in the text, with w_t - w_{t-1} = lr u_{t-1} where u_t - u_{t-1} is printed.
+        # The text with w_t - w_{t-1} = lr u_{t-1} in place of u_t - u_{t-1}, which is printed.
         v = -grad(nesterov[-1] + beta * lr * v) + beta * v
         nesterov.append(nesterov[-1] + lr * v)
-    kinds = {"heavy": heavy, "moving": moving, "classic": classic, "nesterov": nesterov}
+    kinds = {"heavy": heavy[1:], "moving": moving, "classic": classic[1:], "nesterov": nesterov}
     return {name: np.stack(path) for name, path in kinds.items()} | {"sums": np.array(sums)}
 
 
@@ -66,7 +63,7 @@ def best_heavy_ball(condition: float) -> tuple[float, float, float]:
 
 
 def steps_to(error: float, lr: float, beta: float, condition: float) -> tuple[int, np.ndarray]:
-    """Steps until all coordinates of a quadratic have fallen so far for good, and the path of the largest."""
+    """Steps after which all coordinates of a quadratic stay below an error, and the path of the largest."""
     scales = np.geomspace(1, condition, 9)
     w = before = np.ones(9)
     path = [1.0]
@@ -87,37 +84,32 @@ def damped(friction: float, time: np.ndarray) -> np.ndarray:
 
 def discrete(friction: float, step: float, steps: int) -> np.ndarray:
     r"""Heavy ball with $\beta = 1 - ah$ and $\eta = h^2$ on the same."""
-    path = [1.0, 1.0]
-    for _ in range(steps):
-        path.append(path[-1] - step**2 * path[-1] + (1 - friction * step) * (path[-1] - path[-2]))
-    return np.array(path[1:])
+    move = lambda w, before: (w - step**2 * w + (1 - friction * step) * (w - before), w)  # noqa: E731
+    return np.array(orbit(lambda pair: move(*pair), (1.0, 1.0), steps))[:, 0]
 
 
 @study("book/sec-2.3", section="2.3", title="Momentum")
 def run(config: Config) -> xr.Dataset:
     r"""The heavy ball $w_{t+1} = w_t - \eta\nabla f(w_t) + \beta(w_t - w_{t-1})$ is $u_t = -\nabla f(w_t) + \beta
-    u_{t-1}$, $w_{t+1} = w_t + \eta u_t$: the velocity is a weighted sum of all gradients so far. It discretises $\ddot
-    w + a\dot w + b\nabla f(w) = 0$, with $\beta = 1 - ah$ and $\eta = bh^2$ for a time step $h$. On a quadratic of
-    condition $\kappa$ its best rate is $(\sqrt\kappa - 1)/(\sqrt\kappa + 1)$, where that of gradient descent is
+    u_{t-1}$, $w_{t+1} = w_t + \eta u_t$: the velocity is a weighted sum of all gradients so far. The method discretises
+    $\ddot w + a\dot w + b\nabla f(w) = 0$, with $\beta = 1 - ah$ and $\eta = bh^2$ for a time step $h$. On a quadratic
+    of condition $\kappa$ its best rate is $(\sqrt\kappa - 1)/(\sqrt\kappa + 1)$. The best rate of gradient descent is
     $(\kappa - 1)/(\kappa + 1)$. Nesterov's variant takes the gradient at $w_t + \beta(w_t - w_{t-1})$.
     """
     rng = np.random.default_rng(config.seed)
-    basis, _ = np.linalg.qr(rng.normal(size=(config.features, config.features)))
-    A = (basis * np.linspace(1, 3, config.features)) @ basis.T
-    start = rng.normal(size=config.features)
+    basis, _ = np.linalg.qr(rng.normal(size=(config.dim, config.dim)))
+    A = (basis * np.linspace(1, 3, config.dim)) @ basis.T
+    start = rng.normal(size=config.dim)
     kinds = forms(A, start, config.lr, config.beta, config.steps)
     rules = (optimisers.momentum(config.lr, config.beta), optimisers.nesterov(config.lr, config.beta))
-    ours = (
-        simulate(
-            lambda rule: optimisers.one_of(rules, rule)(lambda w: w @ jnp.asarray(A) @ w / 2 + jnp.cos(w).sum()),
-            start,
-            config.steps,
-            over={"rule": np.arange(2)},
-            probes={"w": lambda w: w},
-        )
-        .dataset["w"]
-        .values
-    )
+    loss = lambda w: w @ jnp.asarray(A) @ w / 2 + jnp.cos(w).sum()  # noqa: E731
+    ours = simulate(
+        lambda rule: optimisers.one_of(rules, rule)(loss),
+        start,
+        config.steps,
+        over={"rule": np.arange(2)},
+        probes={"w": lambda w: w},
+    ).dataset["w"]
     counts, least, paths = [], [], {}
     for condition in config.conditions:
         lr, beta, _ = best_heavy_ball(condition)
@@ -125,33 +117,29 @@ def run(config: Config) -> xr.Dataset:
         plain, paths["gd"] = steps_to(config.error, 2 / (1 + condition), 0.0, condition)
         counts.append((heavy, plain))
         least.append(optimise(condition))
-    until = 8.0
-    miss = []
-    for k in range(config.halvings):
-        count = 16 * 2**k
-        time = until / count * np.arange(count + 1)
-        miss.append(np.abs(discrete(config.friction, until / count, count) - damped(config.friction, time)).max())
-    ends = [damped(config.friction, np.linspace(0, until, 201)), discrete(config.friction, until / 16, 16)]
+    friction, until = config.friction, 8.0
+    fine = [(until / count, count) for count in 16 * 2 ** np.arange(config.halvings)]
+    miss = [largest(discrete(friction, h, n), damped(friction, h * np.arange(n + 1))) for h, n in fine]
     return xr.Dataset(
         {name: (("step", "weight"), kinds[name]) for name in ("heavy", "moving", "classic", "nesterov")}
         | {
             "A": (("weight", "other"), A),
-            "ours": (("rule", "step", "weight"), ours),
+            "ours": (("rule", "step", "weight"), ours.values),
             "sums": ("late", kinds["sums"]),
             "counts": (("condition", "kind"), np.array(counts)),
             "least": ("condition", least),
             "miss": ("halving", miss),
             "ball": ("ball_step", paths["ball"]),
             "gd": ("gd_step", paths["gd"]),
-            "curve": ("tick", ends[0]),
-            "dots": ("dot", ends[1]),
+            "curve": ("tick", damped(friction, np.linspace(0, until, 201))),
+            "dots": ("dot", discrete(friction, until / 16, 16)),
         },
         coords={"condition": list(config.conditions), "kind": ["heavy ball", "gradient descent"]},
     )
 
 
 def optimise(condition: float) -> float:
-    """The least rate of a heavy ball over all step sizes and momenta, by search: what its slower end needs."""
+    """The least rate of a heavy ball over all step sizes and momenta, by search; its slower end sets the rate."""
 
     def rate(beta: float, lr: float) -> float:
         radii = []
@@ -169,57 +157,47 @@ def optimise(condition: float) -> float:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    size, rounding = float(np.abs(data.heavy).max()), 1e-15 * config.steps
+    size, rounding = largest(data.heavy), 1e-15 * config.steps
     ahead = data.classic + config.beta * data.classic.diff("step").pad(step=(1, 0), constant_values=0).values
-    for name, one, other in (
-        ("heavy ball: positions against velocities", data.heavy, data.moving),
-        ("heavy ball: positions against secant's momentum", data.heavy, data.ours[0]),
-        ("Nesterov: velocities against the method of two sequences", data.nesterov, data.classic),
-        ("Nesterov: look-ahead points against secant's parameters", ahead, data.ours[1]),
+    for key, sentence, one, other in (
+        ("heavy-ball-forms", "heavy ball: positions against velocities", data.heavy, data.moving),
+        ("heavy-ball-rule", "heavy ball: positions against secant's momentum", data.heavy, data.ours[0]),
+        ("nesterov-forms", "Nesterov: velocities against the two-sequence method", data.nesterov, data.classic),
+        ("nesterov-rule", "Nesterov: look-ahead points against secant's parameters", ahead, data.ours[1]),
     ):
-        yield claim(f"{name}-difference-steps", f"{name}, largest difference over all steps").zero(
-            np.abs(one.values - other.values).max() / size, rounding, "rounding of the steps"
+        yield claim(key, f"{sentence}, largest difference over all steps").zero(
+            largest(one, other) / size, rounding, "rounding of the steps"
         )
-    yield claim(
-        "velocity-weighted-sum", "velocity and the weighted sum of all gradients so far, largest difference"
-    ).zero(data.sums.max() / size, 10 * rounding, "rounding of sums of so many gradients")
-    for i, condition in enumerate(data.condition.values):
-        best = best_heavy_ball(condition)[2]
-        yield claim(
-            f"condition-{condition:g}-least-rate", f"condition {condition:g}: least rate of a heavy ball, by search"
-        ).equal(
-            best,
-            data.least[i],
-            0,
-            "the root of the search's tolerance: at the best momentum two roots meet",
-            relative=2e-6 * condition**0.5,
+    yield claim("velocity", "velocity less the weighted sum of all gradients so far, largest difference").zero(
+        data.sums.max() / size, 10 * rounding, "rounding of sums of so many gradients"
+    )
+    why = "the root of the search's tolerance: at the best momentum two roots meet"
+    for condition, least in zip(data.condition.values, data.least, strict=True):
+        yield claim(f"rate-{condition:g}", f"condition {condition:g}: least rate of a heavy ball, by search").equal(
+            best_heavy_ball(condition)[2], least, 0, why, relative=2e-6 * condition**0.5
         )
     yield from orders(data, config)
     yield from misprints(data, config)
 
 
 def orders(data: xr.Dataset, config: Config) -> Findings:
-    """What grows how."""
-    kappa = data.condition.values
-    # The slowest coordinate of the best heavy ball is (1 + ct) rate^t, at the top end of the spectrum; that of gradient
-    # descent is a power.
-    for i, condition in enumerate(kappa):
+    """How the numbers of steps grow with the condition, and the error with the time step."""
+    # The slowest coordinate of the best heavy ball is (1 + ct) rate^t, at the top end of the spectrum. The slowest
+    # coordinate of gradient descent is a power.
+    for condition, (ball, plain) in zip(data.condition.values, data.counts, strict=True):
         lr, _, best = best_heavy_ball(condition)
         c = (lr * condition - 1) / best - 1
         tail = np.arange(1, 10**5)
         exact = int(tail[np.log1p(c * tail) + tail * math.log(best) > math.log(config.error)][-1]) + 1
-        yield claim(
-            f"condition-{condition:g}-steps-best-{config.error:g}",
-            f"condition {condition:g}: steps of the best heavy ball to {config.error:g}",
-        ).equal(exact, data.counts[i, 0], 1, "a whole number; a double root at the largest curvature, (1 + ct) rate^t")
+        at = f"condition {condition:g}: steps of the best"
+        yield claim(f"steps-ball-{condition:g}", f"{at} heavy ball to {config.error:g}").equal(
+            exact, ball, 1, r"a whole number; a double root at the largest curvature, $(1 + ct)\rho^t$"
+        )
         slow = math.log(config.error) / math.log((condition - 1) / (condition + 1))
-        yield claim(
-            f"condition-{condition:g}-steps-best", f"condition {condition:g}: steps of the best gradient descent"
-        ).equal(slow, data.counts[i, 1], 1, "a whole number")
-    miss = data.miss.values
-    ratios = miss[:-1] / miss[1:]
-    yield claim("distance-equation-friction", "distance from the equation with friction: order in the time step").equal(
-        1.0, math.log2(ratios[-1]), 2.0 ** -(config.halvings - 2), "the next order: halved with the time step"
+        yield claim(f"steps-descent-{condition:g}", f"{at} gradient descent").equal(slow, plain, 1, "a whole number")
+    miss, next_order = data.miss.values, 2.0 ** -(config.halvings - 2)
+    yield claim("friction", "distance from the equation with friction: order in the time step").equal(
+        1.0, math.log2(miss[-2] / miss[-1]), next_order, "the next order: halved with the time step"
     )
 
 
@@ -227,36 +205,30 @@ def misprints(data: xr.Dataset, config: Config) -> Findings:
     """The momentum term, and Nesterov's method."""
     w0, w1, w2 = data.heavy.values[:3]
     left = w2 - w1 + config.lr * slope_of(data.A.values, w1)
-    yield claim("size-momentum-term", "size of the momentum term in the second step of the heavy ball").erratum(
+    yield claim("momentum-term", "size of the momentum term in the second step of the heavy ball").erratum(
         (r"\beta(w_{t+1} - w_t)", config.beta * np.linalg.norm(w2 - w1)),
         (r"\beta(w_t - w_{t-1})", config.beta * np.linalg.norm(w1 - w0)),
         np.linalg.norm(left),
         1e-12,
         "rounding",
         where="section 2.3",
-        note="the update above it has the right term; the words name the step that is being taken",
+        note="the update above it has the right term; the words name the step that the method is taking",
     )
     # On a parabola of curvature 1, by the printed formula solved for u_t.
     lr, beta = config.lr, config.beta
     rule = stability.nesterov(lr, beta)
     printed = np.array([[1 - lr / (1 + beta), lr * 2 * beta / (1 + beta)], [-1 / (1 + beta), 2 * beta / (1 + beta)]])
-    w, before, path = 1.0, 1.0, [1.0]
-    for _ in range(config.steps):
-        ahead = w + beta * (w - before)
-        w, before = ahead - lr * ahead, w
-        path.append(w)
-    x = np.array(path)
-    turn = x[2:] * x[:-2] - x[1:-1] ** 2  # of two roots the product, as exactly as one likes
-    yield claim(
-        "nesterov-parabola-curvature", "Nesterov on a parabola of curvature 1: product of the two roots"
-    ).erratum(
+    ahead = lambda w, before: w + beta * (w - before)  # noqa: E731
+    x = np.array(orbit(lambda s: (ahead(*s) - lr * ahead(*s), s[0]), (1.0, 1.0), config.steps))[:, 0]
+    turn = x[2:] * x[:-2] - x[1:-1] ** 2  # falls by the product of the two roots
+    yield claim("nesterov-roots", "Nesterov on a parabola of curvature 1: product of the two roots").erratum(
         (r"u_t = -\nabla f(w_t + \beta(u_t - u_{t-1})) + \beta u_{t-1}", float(np.linalg.det(printed))),
         (r"u_t = -\nabla f(w_t + \beta(w_t - w_{t-1})) + \beta u_{t-1}", -(rule.position[1] - rule.gradient[1])),
         turn[1] / turn[0],
         1e-10,
         "rounding of a difference of squares",
         where="section 2.3",
-        note="u for w: the printed line has u_t on both sides, and adds velocities to positions",
+        note="$u$ for $w$: the printed line has $u_t$ on both sides, and adds velocities to positions",
     )
 
 

@@ -1,6 +1,7 @@
 """Section 2.4: gradient descent on a quadratic, its condition number, and preconditioners."""
 
 import functools
+import itertools
 import math
 
 import jax
@@ -9,31 +10,27 @@ import numpy as np
 import xarray as xr
 
 from secant.core.device import jit
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.optim import newton, optimisers
+from secant.studies.shared.differences import largest
+from secant.studies.shared.orbits import orbit
 
 STEEP = 4.0
 """Slope at which AdaGrad takes its first step."""
 
 
 class Config(Seeded):
-    features: int = option(6, at_least=2, at_most=60, help="weights")
+    dim: int = options.dim(6, at_least=2, at_most=60)
     conditions: tuple[float, ...] = option(
-        (3.0, 10.0, 100.0, 1_000.0),
-        at_least=1.5,
-        at_most=1e4,
-        ascending=True,
-        shortest=2,
-        longest=8,
-        help="condition numbers",
+        (3.0, 10.0, 100.0, 1e3), at_least=1.5, at_most=1e4, ascending=True, shortest=2, longest=8, help="of quadratics"
     )
-    error: float = option(1e-6, at_least=1e-12, at_most=0.1, help="share of the first distance that is to be left")
-    off: float = option(0.01, at_least=1e-3, at_most=0.5, help="how far a step size is from the edge, as a share of it")
+    error: float = option(1e-6, at_least=1e-12, at_most=0.1, help="share of the first distance to reach")
+    off: float = option(0.01, at_least=1e-3, at_most=0.5, help="distance of a step size from the edge, over the edge")
     newton_steps: int = scaled(smoke=7, laptop=10, at_least=4, at_most=50, help="Newton steps on e^w - w")
 
 
 def quadratic(rng: np.random.Generator, size: int, condition: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A matrix with eigenvalues from 1 down to one over the condition, with them and its basis."""
+    """A matrix with eigenvalues from 1 down to one over the condition; its eigenvalues and eigenvectors."""
     basis, _ = np.linalg.qr(rng.normal(size=(size, size)))
     values = np.geomspace(1, 1 / condition, size)
     A = (basis * values) @ basis.T
@@ -41,11 +38,8 @@ def quadratic(rng: np.random.Generator, size: int, condition: float) -> tuple[np
 
 
 def descend(A: np.ndarray, start: np.ndarray, rate: float, steps: int) -> np.ndarray:
-    """The path of gradient descent, in the matrix's own coordinates."""
-    path = [start]
-    for _ in range(steps):
-        path.append(path[-1] - rate * (A @ path[-1]))
-    return np.stack(path)
+    """The path of gradient descent on a quadratic."""
+    return np.stack(orbit(lambda w: w - rate * (A @ w), start, steps))
 
 
 def exact_steps(error: float, condition: float) -> float:
@@ -66,46 +60,42 @@ def second_order(
     at = jnp.full(bend.shape, 0.5)
     rule = optimisers.adagrad(0.1, eps=0.0)(lambda w: scale * w @ matrices[0] @ w / 2)
     plain, tilted = jax.vmap(path)(jnp.stack([jnp.eye(len(bend)), tilt]))
-    return {
-        "one": one,
-        "plain": plain,
-        "tilted": tilted,
-        "adagrad": rule.step(rule.init(start)).params - start,
-    }
+    return {"one": one, "plain": plain, "tilted": tilted, "adagrad": rule.step(rule.init(start)).params - start}
 
 
 @study("book/sec-2.4", section="2.4", title="The condition number")
 def run(config: Config) -> xr.Dataset:
     r"""On $f = \frac12w\cdot Aw$ with eigenvalues $\lambda_1 \ge \dots \ge \lambda_d > 0$ gradient descent multiplies
-    the coordinate of $\lambda_i$ by $1 - \eta\lambda_i$: it explodes where $\eta > 2/\lambda_i$. At $\eta =
-    1/(2\lambda_1)$ the first coordinate is halved at each step and the last loses a share $1/(2\kappa)$, where $\kappa
-    = \lambda_1/\lambda_d$, so that an error $\epsilon$ takes $O(\kappa\log(1/\epsilon))$ steps. A step size
-    $1/\lambda_i$ for each coordinate, and Newton's method $w \leftarrow w - (\nabla^2f)^{-1}\nabla f$, which needs no
-    coordinates, take one.
+    the coordinate of $\lambda_i$ by $1 - \eta\lambda_i$. The coordinate explodes for $\eta > 2/\lambda_i$. At $\eta =
+    1/(2\lambda_1)$ each step halves the first coordinate, and the last coordinate loses a share $1/(2\kappa)$, with
+    $\kappa = \lambda_1/\lambda_d$. So an error $\epsilon$ takes $O(\kappa\log(1/\epsilon))$ steps. A step size
+    $1/\lambda_i$ for each coordinate takes one step. Newton's method $w \leftarrow w - (\nabla^2f)^{-1}\nabla f$ takes
+    one step, too, and needs no coordinates.
     """
     rng = np.random.default_rng(config.seed)
-    start = rng.normal(size=config.features)
-    made = [quadratic(rng, config.features, condition) for condition in config.conditions]
-    steps, left, closed = [], [], []
+    start = rng.normal(size=config.dim)
+    made = [quadratic(rng, config.dim, condition) for condition in config.conditions]
+    rows = []
     for condition, (A, values, basis) in zip(config.conditions, made, strict=True):
         count = math.ceil(exact_steps(config.error, condition)) + 2
-        # The start has all coordinates 1, so that each shows its own factor.
+        # All coordinates start at 1, so that each of them shows its own factor.
         own = descend(A, basis.sum(1), 0.5, count) @ basis
-        closed.append(np.abs(own - (1 - 0.5 * values) ** np.arange(count + 1)[:, None]).max())
-        steps.append(int(np.argmax(np.abs(own[:, -1]) <= config.error)))
-        left.append((own[1, 0] / own[0, 0], own[1, -1] / own[0, -1]))
+        miss = largest(own, (1 - 0.5 * values) ** np.arange(count + 1)[:, None])
+        reached = int(np.argmax(np.abs(own[:, -1]) <= config.error))
+        rows.append((miss, reached, (own[1, 0] / own[0, 0], own[1, -1] / own[0, -1])))
+    closed, steps, left = map(list, zip(*rows, strict=True))
     A, values, basis = made[0]
     sides = []
-    for i in (0, -1):
-        for share in (1 - config.off, 1 + config.off):
-            path = descend(np.diag(values), np.ones(config.features), 2 * share / values[i], 40)[:, i]
-            sides.append(abs(path[-1] / path[0]) ** (1 / 40))
-    tilt = rng.normal(size=(config.features, config.features)) + 3 * np.eye(config.features)
-    bend = np.geomspace(1, 100, config.features)
+    for i, share in itertools.product((0, -1), (1 - config.off, 1 + config.off)):
+        path = descend(np.diag(values), np.ones(config.dim), 2 * share / values[i], 40)[:, i]
+        sides.append(abs(path[-1] / path[0]) ** (1 / 40))
+    tilt = rng.normal(size=(config.dim, config.dim)) + 3 * np.eye(config.dim)
+    bend = np.geomspace(1, 100, config.dim)
     slope = A @ start
     scale = STEEP / np.abs(slope).max()
     found = second_order(np.stack([m[0] for m in made]), start, bend, tilt, scale, config.newton_steps)
     found = {name: np.asarray(value) for name, value in found.items()}
+    one, newton_dims = found["one"], ("newton_step", "weight")
     flat = np.array([[1.0, 0.0], [0.0, 0.1]])
     return xr.Dataset(
         {
@@ -113,13 +103,13 @@ def run(config: Config) -> xr.Dataset:
             "left": (("condition", "end"), left),
             "closed": ("condition", closed),
             "sides": (("edge", "side"), np.reshape(sides, (2, 2))),
-            "newton": (("condition", "weight"), found["one"]),
-            "plain": (("newton_step", "weight"), found["plain"]),
-            "tilted": (("newton_step", "weight"), found["tilted"]),
+            "newton": (("condition", "weight"), one),
+            "plain": (newton_dims, found["plain"]),
+            "tilted": (newton_dims, found["tilted"]),
             "adagrad": ("weight", found["adagrad"]),
             "slope": ("weight", scale * slope),
             "start": ("weight", start),
-            "first": ("weight", (start - found["one"][0]) @ basis / (slope @ basis)),
+            "first": ("weight", (start - one[0]) @ basis / (slope @ basis)),
             "values": ("weight", values),
             "own": ("weight", start - 1 / values @ (basis * (slope @ basis)).T),
             "halved": float((start - 0.5 * A @ start) @ basis[:, 0] / (start @ basis[:, 0])),
@@ -131,37 +121,30 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    kappa, size = data.condition.values, float(np.abs(data.start).max())
-    yield claim(
-        "coordinates-gradient-descent",
-        "coordinates of gradient descent less (1 - eta lambda_i)^t, all steps and conditions",
-    ).zero(data.closed.max(), 1e-12, "rounding: errors shrink as the coordinates do")
-    for i, end in enumerate(("largest", "smallest")):
-        for j, sign in enumerate((-1, 1)):
-            where = ("below", "above")[j]
-            yield claim(
-                f"growth-step-coordinate-{end}-{config.off:g}-{where}",
-                f"growth a step of the coordinate of the {end} eigenvalue, {config.off:g} {where} its edge 2/lambda",
-            ).equal(
-                1 + 2 * sign * config.off,
-                data.sides[i, j],
-                1e-12,
-                "rounding",
-                note="it explodes" if sign > 0 else "it shrinks",
+    kappa, size = data.condition.values, largest(data.start)
+    sentence = r"coordinates of gradient descent less $(1 - \eta\lambda_i)^t$, all steps and conditions"
+    yield claim("powers", sentence).zero(data.closed.max(), 1e-12, "rounding: errors shrink as the coordinates do")
+    for end, sides in zip(("largest", "smallest"), data.sides, strict=True):
+        for side, sign, what, growth in zip(("below", "above"), (-1, 1), ("shrinks", "explodes"), sides, strict=True):
+            at = rf"the {end} eigenvalue's coordinate, {config.off:g} {side} its edge $2/\lambda$"
+            yield claim(f"edge-{end}-{side}", f"growth a step of {at}").equal(
+                1 + 2 * sign * config.off, growth, 1e-12, "rounding", note=f"it {what}"
             )
-    yield claim("step-size-1", "step size 1/(2 lambda_1): factor of the first coordinate, mean over conditions").equal(
-        0.5, data.left.sel(end="first").mean(), 1e-13, "rounding"
-    )
-    for i, condition in enumerate(kappa):
-        yield claim(
-            f"condition-{condition:g}-factor-last", f"condition {condition:g}: factor of the last coordinate"
-        ).equal(1 - 1 / (2 * condition), data.left.sel(end="last")[i], 1e-13, "rounding")
-        yield claim(
-            f"condition-{condition:g}-steps-{config.error:g}", f"condition {condition:g}: steps to {config.error:g}"
-        ).equal(exact_steps(config.error, condition), data.steps[i], 1, "a whole number")
-    for name, one in (("Newton's method", data.newton), ("step sizes 1/lambda_i", data.own)):
-        yield claim(f"{name}-weight-after-one", f"{name}: largest weight after one step, over the first").zero(
-            np.abs(one).max() / size, 1e-14 * kappa.max() * config.features, "rounding, by the condition number"
+    first = data.left.sel(end="first").mean()
+    yield claim(
+        "first-factor", r"step size $1/(2\lambda_1)$: factor of the first coordinate, mean of conditions"
+    ).equal(0.5, first, 1e-13, "rounding")
+    for condition, factor, steps in zip(kappa, data.left.sel(end="last"), data.steps, strict=True):
+        yield claim(f"last-factor-{condition:g}", f"condition {condition:g}: factor of the last coordinate").equal(
+            1 - 1 / (2 * condition), factor, 1e-13, "rounding"
+        )
+        yield claim(f"steps-{condition:g}", f"condition {condition:g}: steps to {config.error:g}").equal(
+            exact_steps(config.error, condition), steps, 1, "a whole number"
+        )
+    why, sentence = "rounding, by the condition number", "largest weight after one step, over the first"
+    for key, name, one in (("newton", "Newton's method", data.newton), ("own", r"step sizes $1/\lambda_i$", data.own)):
+        yield claim(f"one-step-{key}", f"{name}: {sentence}").zero(
+            largest(one) / size, 1e-14 * kappa.max() * config.dim, why
         )
     yield from beyond_quadratics(data)
     yield from misprints(data, config)
@@ -171,46 +154,43 @@ def beyond_quadratics(data: xr.Dataset) -> Findings:
     """Newton's method where the Hessian changes: errors are squared, and coordinates do not matter."""
     path = data.plain.values
     wanted = path[:-1] - 1 + np.exp(-path[:-1])  # of e^w - w, one weight at a time
-    yield claim("newton-sums-e", "Newton on sums of e^w - w: each step less w - 1 + e^{-w}").zero(
-        np.abs(path[1:] - wanted).max(), 1e-13, "rounding"
+    yield claim("newton-step", r"Newton on sums of $e^w - w$: each step less $w - 1 + e^{-w}$").zero(
+        largest(path[1:], wanted), 1e-13, "rounding"
     )
     early = np.abs(path[:, 0])
-    yield claim("error-half-square", "its error over half the square of the one before, third step").equal(
+    yield claim("newton-error", "Newton: error over half the square of the error before, third step").equal(
         1.0, early[3] / (early[2] ** 2 / 2), early[2] / 2, "the next order: a third of the error"
     )
-    yield claim("same-function-tilted", "the same function of tilted weights: largest difference of the paths").zero(
-        np.abs(data.tilted - data.plain).max(), 1e-10, "rounding, by the condition of the tilt and of the function"
+    yield claim("newton-tilted", "Newton: largest difference of its path from that with tilted weights").zero(
+        largest(data.tilted, data.plain), 1e-10, "rounding, by the condition of the tilt and of the function"
     )
 
 
 def misprints(data: xr.Dataset, config: Config) -> Findings:
     """The update, the preconditioner, and AdaGrad's."""
-    yield claim(
-        "first-coordinate-w", "first coordinate of w after an update at 1/(2 lambda_1), over that before"
-    ).erratum(
+    sentence = r"first coordinate of $w$ after an update at $1/(2\lambda_1)$, over its value before"
+    yield claim("update", sentence).erratum(
         (r"x \leftarrow w - \eta\nabla f(w)", 1.0),
         (r"w \leftarrow w - \eta\nabla f(w)", 0.5),
         data.halved,
         1e-12,
         "rounding",
         where="section 2.4",
-        note="x for w: the printed line leaves w as it is",
+        note="$x$ for $w$: the printed line leaves $w$ as it is",
     )
     least = float(data["values"][-1])
-    yield claim("preconditioner-newton-s", "preconditioner of Newton's method along the last eigenvector").erratum(
+    yield claim("preconditioner", "preconditioner of Newton's method along the last eigenvector").erratum(
         (r"Q(w) \approx \nabla^2f(w)", least),
         (r"Q(w) \approx (\nabla^2f(w))^{-1}", 1 / least),
         data["first"][-1],
         0,
         "rounding, by the condition number",
-        relative=1e-11 * config.features * data.condition.values[0],
+        relative=1e-11 * config.dim * data.condition.values[0],
         where="section 2.4.1",
-        note="in w <- w - eta Q grad f the matrix Q takes the place of the inverse",
+        note=r"in $w \leftarrow w - \eta Q\nabla f$ the matrix $Q$ takes the place of the inverse",
     )
     steep = int(np.argmax(np.abs(data.slope).values))
-    yield claim(
-        f"first-step-adagrad-{STEEP:g}", f"first step of AdaGrad at a slope of {STEEP:g}, over the step size"
-    ).erratum(
+    yield claim("adagrad", f"first step of AdaGrad at a slope of {STEEP:g}, over the step size").erratum(
         (r"\mathrm{diag}(gg^\top)^{-1}g", 1 / STEEP),
         (r"\mathrm{diag}(gg^\top)^{-1/2}g", 1.0),
         abs(float(data.adagrad[steep])) / 0.1,
@@ -239,9 +219,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     error = np.abs(data.plain[:, 0].values)
     error = error[error > 1e-15]
     right.semilogy(error, "o-", color="C1", label="Newton")
-    squares = [error[0]]
-    for _ in error[1:]:
-        squares.append(squares[-1] ** 2 / 2)
+    squares = orbit(lambda e: e**2 / 2, error[0], len(error) - 1)
     sheet.guide(right, np.arange(len(error)), squares, r"$e \mapsto e^2/2$")
     sheet.label(right, "$e^w - w$: errors are squared", "step", "distance from the minimum", "best")
     right.set_xticks(np.arange(len(error)))

@@ -12,22 +12,23 @@ from jax.flatten_util import ravel_pytree
 from secant.core.device import jit
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import mlp
+from secant.studies.shared.differences import largest
 
 NET = mlp([5], activation="tanh", bias=True)
 
 
 class Config(Seeded):
     samples: int = options.samples(10, at_least=2, at_most=1_000)
-    products: int = scaled(smoke=3_000, laptop=20_000, at_least=100, at_most=10**5, help="of the power method")
-    features: int = option(8, at_least=2, at_most=100, help="weights of the quadratic")
-    condition: float = option(20.0, at_least=2, at_most=200, help="of the quadratic")
+    products: int = scaled(smoke=3_000, laptop=20_000, at_least=100, at_most=10**5, help="steps of the power method")
+    dim: int = options.dim(8, at_least=2, at_most=100)
+    condition: float = option(20.0, at_least=2, at_most=200, help="condition number of the quadratic")
     eta_lambdas: tuple[float, ...] = options.eta_lambdas(
         (3.0, 12.0, 40.0), at_least=2.2, at_most=100, distinct=True, longest=6
     )
     factors: tuple[float, ...] = option(
-        (2.0, 5.0), at_least=1.5, at_most=10, distinct=True, longest=4, help="by which a step size is divided"
+        (2.0, 5.0), at_least=1.5, at_most=10, distinct=True, longest=4, help="divisors of a step size"
     )
-    patience: int = option(3, at_least=1, at_most=5, help="steps in a row without descent before it is")
+    patience: int = option(3, at_least=1, at_most=5, help="steps in a row without descent before it is divided")
 
 
 @functools.partial(jit, quick=True, static_argnames="products")
@@ -51,7 +52,7 @@ def power(start: jax.Array, x: jax.Array, y: jax.Array, vector: jax.Array, produ
 
 
 def exact(dense: np.ndarray, shift: float, vector: np.ndarray, products: int) -> tuple[np.ndarray, float]:
-    r"""$u_t\cdot Hu_t = \sum_i c_i^2\lambda_i^{2t+1}/\sum_i c_i^2\lambda_i^{2t}$ of all eigenvalues; its limit."""
+    r"""$u_t\cdot Hu_t = \sum_i c_i^2\lambda_i^{2t+1}/\sum_i c_i^2\lambda_i^{2t}$ from all eigenvalues; its limit."""
     values, basis = np.linalg.eigh((dense + dense.T) / 2)
     values = values + shift
     weights = (basis.T @ vector[: len(values)]) ** 2
@@ -61,10 +62,10 @@ def exact(dense: np.ndarray, shift: float, vector: np.ndarray, products: int) ->
 
 
 def on_plateaus(scales: np.ndarray, start: np.ndarray, rate: float, factor: float, patience: int) -> np.ndarray:
-    """Gradient descent on a quadratic, its step size divided when the loss has not fallen for some steps in a row."""
+    """Gradient descent on a quadratic; its step size is divided when the loss has not fallen for a few steps."""
     w, waited, path = start, 0, []
     loss = float(scales @ w**2) / 2
-    # Each phase ends by itself or descends; the last one takes so many steps to a distance of 1e-8.
+    # Each phase ends by itself or descends. The last phase takes this many steps to a distance of 1e-8.
     for _ in range(int(200 + 40 * factor * scales[0] / scales[-1])):
         path.append((loss, rate))
         if loss < 1e-16 * path[0][0]:
@@ -79,16 +80,16 @@ def on_plateaus(scales: np.ndarray, start: np.ndarray, rate: float, factor: floa
 
 
 def drops(eta_lambda: float, factor: float) -> int:
-    """So often it has to be divided to lie below 2."""
+    """How often a step size must be divided to lie below 2."""
     return math.ceil(math.log(eta_lambda / 2) / math.log(factor))
 
 
 @study("book/sec-2.6", section="2.6", title="Smoothness at a point, and plateaus")
 def run(config: Config) -> xr.Dataset:
-    r"""The smoothness at a point is found by the power method, $u \leftarrow Hu/\|Hu\|$ from a random $u$, with Hessian
-    products alone: $u\cdot Hu$ tends to the eigenvalue of $H = \nabla^2f$ of largest magnitude. In practice a step size
-    is set by trial: where gradient descent fails to lower the loss for a few iterations it is divided by 2 or 5. On a
-    quadratic this ends at a step size between $2/(cL)$ and $2/L$, $c$ the factor.
+    r"""The power method, $u \leftarrow Hu/\|Hu\|$ from a random $u$, finds the smoothness at a point with Hessian
+    products alone: $u\cdot Hu$ tends to the eigenvalue of $H = \nabla^2f$ of largest magnitude. In practice people set
+    a step size by trial: where gradient descent fails to lower the loss for a few iterations they divide the step size
+    by 2 or 5. On a quadratic this ends at a step size between $2/(cL)$ and $2/L$, with $c$ the factor.
     """
     rng = np.random.default_rng(config.seed)
     x, y = rng.normal(size=(config.samples, 3)), rng.normal(size=config.samples)
@@ -96,7 +97,7 @@ def run(config: Config) -> xr.Dataset:
     found = power(jax.random.key(config.seed), x, y, vector, config.products)
     dense, shifts = np.asarray(found["dense"]), np.asarray(found["shifts"])
     closed = [exact(dense, shift, vector, config.products) for shift in shifts]
-    scales, start = np.geomspace(1, 1 / config.condition, config.features), rng.normal(size=config.features)
+    scales, start = np.geomspace(1, 1 / config.condition, config.dim), rng.normal(size=config.dim)
     runs = [
         on_plateaus(scales, start, rate, factor, config.patience)
         for rate in config.eta_lambdas
@@ -120,57 +121,52 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    scale = np.abs(data.largest)
-    kinds = ("Hessian of a network", "lowered by twice its norm", "raised by its norm")
-    for i, name in enumerate(kinds):
-        yield claim(
-            f"{name}-u.hu-less-closed", f"{name}: u.Hu less its closed form, over the largest, all products"
-        ).zero(np.abs(data.found[i] - data.closed[i]).max() / scale[i], 1e-12, "rounding: products forget those before")
-    expected = np.abs(data.closed - data.largest)[:, -1] / scale
-    yield claim(
-        f"{kinds[0]}-after-{config.products:,}-products-distance",
-        f"{kinds[0]}: after {config.products:,} products, distance from the dense eigenvalue of largest magnitude",
-        given=expected[0] < 1e-13,
-        otherwise="two eigenvalues are too close for so many products",
-    ).zero(np.abs(data.found[0, -1] - data.largest[0]) / scale[0], 1e-12, "rounding")
-    yield claim(f"{kinds[1]}-what-tends-magnitude", f"{kinds[1]}: what it tends to, over its magnitude").at_most(
-        -0.999, data.found[1, -1] / scale[1], "the largest magnitude is that of a negative eigenvalue"
+    scale = np.abs(data.largest.values)
+    kinds = {"plain": "Hessian", "lowered": "Hessian lowered by twice its norm", "raised": "Hessian raised by its norm"}
+    for (key, name), found, closed, size in zip(kinds.items(), data.found, data.closed, scale, strict=True):
+        yield claim(f"path-{key}", rf"{name}: $u\cdot Hu$ less its closed form, over the largest, all products").zero(
+            largest(found, closed) / size, 1e-12, "rounding: products forget those before"
+        )
+    expected = np.abs(data.closed - data.largest)[:, -1].values / scale
+    plain, lowered, raised = kinds.values()
+    limit, close = data.found[:, -1].values, "two eigenvalues are too close for so many products"
+    sentence = f"{plain}: after {config.products:,} products, distance from the eigenvalue of largest magnitude"
+    yield claim("limit-plain", sentence, expected[0] < 1e-13, close).zero(
+        abs(limit[0] - data.largest[0]) / scale[0], 1e-12, "rounding"
     )
-    yield claim(
-        f"{kinds[2]}-same-less-shift",
-        f"{kinds[2]}: the same less the shift, from the most positive eigenvalue",
-        given=expected[2] < 1e-13,
-        otherwise="two eigenvalues are too close for so many products",
-    ).zero(np.abs(data.found[2, -1] - data.added[2] - data.top) / scale[2], 1e-12, "rounding")
+    yield claim("limit-lowered", f"{lowered}: its limit, over the magnitude of the limit").at_most(
+        -0.999, limit[1] / scale[1], "the eigenvalue of largest magnitude is negative"
+    )
+    sentence = f"{raised}: its limit less the shift, from the most positive eigenvalue"
+    yield claim("limit-raised", sentence, expected[2] < 1e-13, close).zero(
+        abs(limit[2] - data.added[2] - data.top) / scale[2], 1e-12, "rounding"
+    )
+    yield from plateaus(data, config)
+
+
+def plateaus(data: xr.Dataset, config: Config) -> Findings:
+    """Where step sizes end that are divided on plateaus."""
+    rates, factors = np.array(config.eta_lambdas)[:, None], np.array(config.factors)
     wanted = np.array([[drops(r, f) for f in config.factors] for r in config.eta_lambdas])
     ends = data["size"][:, :, -1]
-    counted = np.round(np.log(np.array(config.eta_lambdas)[:, None] / ends) / np.log(np.array(config.factors)))
+    counted = np.round(np.log(rates / ends) / np.log(factors))
     # Next to the edge a run falls for long before it rises, and may be over by then.
-    clear = np.array(
-        [
-            [all(abs(r / f**k / 2 - 1) > 0.05 for k in range(wanted[i, j] + 1)) for j, f in enumerate(config.factors)]
-            for i, r in enumerate(config.eta_lambdas)
-        ]
+    tried = rates[..., None] / factors[:, None] ** np.arange(wanted.max() + 1)
+    near = (np.abs(tried / 2 - 1) <= 0.05) & (np.arange(wanted.max() + 1) <= wanted[..., None])
+    clear, otherwise = ~near.any(-1), "every run passes next to the edge"
+    sentence = "plateaus: runs whose step size is divided exactly as often as it takes to lie below $2/L$"
+    yield claim("divisions", sentence).share(
+        1.0, np.asarray(counted) == wanted, clear, "the claim", otherwise=otherwise
     )
-    yield claim(
-        "plateaus-runs-whose",
-        "plateaus: runs whose step size is divided as often as it takes to lie below 2/L, and no oftener",
-    ).share(1.0, np.asarray(counted) == wanted, clear, "the claim", otherwise="every run passes next to the edge")
-    yield claim("plateaus-last-step", "plateaus: largest last step size over 2/L").at_most(
+    yield claim("last-step", "plateaus: largest last step size over $2/L$").at_most(
         1.0, ends.max() / 2, "where descent is certain"
     )
     yield claim(
-        "plateaus-smallest-last",
-        "plateaus: smallest last step size over 2/L, times the factor",
-        given=clear.any(),
-        otherwise="every run passes next to the edge",
+        "least-step", "plateaus: smallest last step size over $2/L$, times the factor", clear, otherwise
     ).at_least(1.0, lambda: (ends / 2 * data.factor).values[clear].min(), "one division less would not do", slack=1e-12)
-    yield claim("plateaus-runs-arrive", "plateaus: runs that arrive at 1e-16 of the first loss").share(
-        1.0,
-        (data.loss[:, :, -1] < 1e-16 * data.loss[:, :, 0]).values,
-        clear,
-        "all of them",
-        otherwise="every run passes next to the edge",
+    arrived = (data.loss[:, :, -1] < 1e-16 * data.loss[:, :, 0]).values
+    yield claim("arrivals", "plateaus: runs that arrive at 1e-16 of the first loss").share(
+        1.0, arrived, clear, "all of them", otherwise=otherwise
     )
 
 

@@ -5,37 +5,27 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claim, option, options, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, options, sheet, study
+from secant.studies.shared.differences import largest
 from secant.theory.descent import rates, step_matrices
 from secant.theory.descent.certificates import Certificate, worst_case
 from secant.theory.edge import stability
 
 SOLVER = 1e-6
-"""What the solver leaves of a number, relative: it stops at 1e-10 of a gap, and some optima are flat."""
+"""Relative accuracy of the solver: it stops at a gap of 1e-10, and some optima are flat."""
 
 SEEN: dict[str, Any] = {"measure": "seen_gradient", "start": "drop", "convex": False}
 
 
 class Config(Options):
-    steps: tuple[int, ...] = scaled(
-        smoke=(1, 2, 3, 5, 7, 10),
-        laptop=(1, 2, 3, 4, 5, 6, 7, 8, 10, 12),
-        at_least=1,
-        at_most=12,
-        longest=12,
-        ascending=True,
-        help="lengths of the runs",
+    steps: tuple[int, ...] = options.steps(
+        (1, 2, 3, 5, 7, 10), (1, 2, 3, 4, 5, 6, 7, 8, 10, 12), at_most=12, longest=12, ascending=True
     )
     sizes: tuple[float, ...] = option(
-        (0.5, 1.0, 1.5, 1.7, 1.85, 1.95),
-        above=0,
-        at_most=2,
-        longest=12,
-        ascending=True,
-        help="step sizes of gradient descent, in units of 1/L",
+        (0.5, 1.0, 1.5, 1.7, 1.85, 1.95), above=0, at_most=2, longest=12, ascending=True, help="step sizes times L"
     )
     lr: float = options.lr(0.5, at_most=1)
-    beta: float = option(0.5, at_least=0, at_most=0.9, help="how much of a step it keeps")
+    beta: float = option(0.5, at_least=0, at_most=0.9, help="share of a step that momentum keeps")
     condition: float = option(30.0, at_least=10, at_most=300, help="largest over smallest curvature, heavy ball")
 
 
@@ -49,12 +39,12 @@ METHODS = {
 
 @study("book/certified-rates", section="2.5", title="The exact worst case of a method", new=True)
 def run(config: Config) -> xr.Dataset:
-    r"""The worst case of a method of fixed steps over all functions of a class of curvatures is a semidefinite program,
-    and its solution a function that attains it. After $N$ steps and from $|x_0 - x_*| = R$ on convex $L$-smooth
-    functions gradient descent has $LR^2/(4N + 2)$, with steps $h/L$ it has $\frac{LR^2}2\max(\frac1{2Nh + 1}, (1 -
-    h)^{2N})$, and the optimised method $LR^2/2\theta_N^2$. Without convexity the least of $T$ gradients is at most
-    $4\beta M/(3T - 1)$, where $4M\beta/T$ is printed and $2M\beta/T$ proved; the mean is at most $2\beta M/T$. No bound
-    is smaller.
+    r"""A semidefinite program finds the worst case of a method with fixed steps over all functions of a class of
+    curvatures, and a function that attains it. After $N$ steps from $|x_0 - x_*| = R$ on convex $L$-smooth functions
+    the worst case of gradient descent is $LR^2/(4N + 2)$. With steps $h/L$ it is $\frac{LR^2}2\max(\frac1{2Nh + 1}, (1
+    - h)^{2N})$. The worst case of the optimised method is $LR^2/2\theta_N^2$. Without convexity the least of $T$
+    squared gradients is at most $4\beta M/(3T - 1)$; the book prints $4M\beta/T$ and proves $2M\beta/T$. Their mean is
+    at most $2\beta M/T$. No bound is smaller.
     """
     found: dict[str, list[Certificate]] = {name: [] for name in (*METHODS, "momentum", "least", "mean")}
     for n in config.steps:
@@ -89,60 +79,46 @@ def _by_size(n: int, size: np.ndarray) -> np.ndarray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    n = data.steps.values
+    n, middle, solver = data.steps.values, int(data.middle), "the solver's accuracy"
     known = {
-        "gradient descent": ("LR^2/(4N + 2)", rates.convex_descent(1.0, 1.0, n)),
-        "optimised": ("LR^2/2 theta^2", np.array([rates.optimised(1.0, 1.0, int(one)) for one in n])),
-        "least": ("4 beta M/(3T - 1)", rates.least_gradient(1.0, 1.0, n)),
-        "mean": ("2 beta M/T", rates.gradient_descent(1.0, 1.0, n)),
+        "gradient descent": ("$LR^2/(4N + 2)$", rates.convex_descent(1.0, 1.0, n)),
+        "optimised": (r"$LR^2/2\theta^2$", np.array([rates.optimised(1.0, 1.0, int(one)) for one in n])),
+        "least": (r"$4\beta M/(3T - 1)$", rates.least_gradient(1.0, 1.0, n)),
+        "mean": (r"$2\beta M/T$", rates.gradient_descent(1.0, 1.0, n)),
     }
     for name, (formula, exact) in known.items():
-        off = np.abs(data.value.sel({"method": name}) / exact - 1).max()
-        yield claim(f"{name}-worst-case-{formula}-less", f"{name}: worst case over {formula}, less 1, all N").zero(
-            off, SOLVER, "the solver's accuracy"
-        )
-    exact = _by_size(int(data.middle), data["size"].values)
-    yield claim(
-        f"gradient-descent-step-{int(data.middle)}",
-        f"gradient descent by its step size, N = {int(data.middle)}: the same over max(1/(4Nh + 2), (1 - h)^2N/2)",
-    ).zero(np.abs(data.by_size / exact - 1).max(), SOLVER, "the solver's accuracy")
+        off = largest(data.value.sel({"method": name}) / exact, 1)
+        yield claim(f"worst-{name}", f"{name}: worst case over {formula}, less 1, all $N$").zero(off, SOLVER, solver)
+    off = largest(data.by_size / _by_size(middle, data["size"].values), 1)
+    sentence = r"worst case over $\max(1/(4Nh + 2), (1 - h)^{2N}/2)$, less 1, all $h$"
+    yield claim("worst-by-size", f"gradient descent, $N = {middle}$: {sentence}").zero(off, SOLVER, solver)
     for name in data.method.values:
         kept = np.isfinite(data.value.sel({"method": name}))
         value, replay = (data[what].sel({"method": name})[kept] for what in ("value", "replay"))
-        yield claim(
-            f"{name}-run-worst-function",
-            f"{name}: run on its worst function, over the worst case, less 1",
-            given=kept.any(),
-            otherwise="there is no guarantee",
-        ).zero(
-            lambda v=value, r=replay: np.abs(r / v - 1).max(),
-            3 * SOLVER,
-            "the solver's accuracy, carried through the run",
+        sentence = f"{name}: run on its worst function, over the worst case, less 1"
+        yield claim(f"replay-{name}", sentence, given=kept.any(), otherwise="there is no guarantee").zero(
+            lambda v=value, r=replay: largest(r / v, 1), 3 * SOLVER, f"{solver}, carried through the run"
         )
-    yield claim(
-        "proofs-smallest-multiplier", "proofs: smallest multiplier and eigenvalue that must not be negative"
-    ).at_least(0, min(float(data.slack.min()), float(data.multiplier.min())), "the solver's accuracy", slack=1e-7)
+    least = min(float(data.slack.min()), float(data.multiplier.min()))
+    yield claim("proofs", "proofs: smallest multiplier or eigenvalue that must not be negative").at_least(
+        0, least, solver, slack=1e-7
+    )
     worst = {name: data.value.sel({"method": name}).values for name in METHODS}
-    yield claim("nesterov-worst-case", "Nesterov: worst case over 2LR^2/(N + 1)^2, all N").at_most(
+    yield claim("nesterov", "Nesterov: worst case over $2LR^2/(N + 1)^2$, all $N$").at_most(
         1, (worst["Nesterov"] * (n + 1) ** 2 / 2).max(), "his bound"
     )
-    yield claim("any-method-optimised", "any method over the optimised one: the least, all N").at_most(
-        1 + SOLVER, max((worst["optimised"] / worst[name]).max() for name in METHODS), "it cannot be surpassed"
+    best = max((worst["optimised"] / worst[name]).max() for name in METHODS)
+    yield claim("optimal", "the optimised method over any other: the largest ratio, all $N$").at_most(
+        1 + SOLVER, best, "no method surpasses it"
     )
     longest = [i for i, one in enumerate(n) if one & (one + 1) == 0 and one > 1]
-    yield claim(
-        "long-steps-gradient",
-        "long steps over gradient descent, N = 2^k - 1: the largest",
-        given=longest,
-        otherwise="no length is 2^k - 1",
-    ).at_most(
-        1, lambda: (worst["long steps"] / worst["gradient descent"])[longest].max(), "long steps at the right time pay"
+    sentence, ratio = "long steps over gradient descent, $N = 2^k - 1$: the largest", worst["long steps"]
+    yield claim("long-steps", sentence, given=longest, otherwise="no length is $2^k - 1$").at_most(
+        1, lambda: (ratio / worst["gradient descent"])[longest].max(), "long steps at the right time pay"
     )
     factor = rates.heavy_ball(1 / config.condition, 1.0).factor
-    yield claim(
-        f"heavy-ball-tuned-{config.condition:g}-{n[-1]}",
-        f"heavy ball tuned for parabolas, condition {config.condition:g}: worst |x_N - x*|^2, N = {n[-1]}",
-    ).at_least(
+    sentence = f"condition {config.condition:g}: worst $|x_N - x_*|^2$, $N = {n[-1]}$"
+    yield claim("heavy-ball", f"heavy ball tuned for parabolas, {sentence}").at_least(
         factor ** (2 * n[-1]),
         float(data.ball[-1]),
         "parabolas are among the functions",
@@ -168,10 +144,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.label(middle, f"Gradient descent, {count} steps of $h/L$", "$h$", None, "upper center", yscale="log")
     right.plot(n, data.value.sel({"method": "least"}), "o", ms=5, label="least gradient")
     right.plot(n, data.value.sel({"method": "mean"}), "s", ms=4, label="mean gradient")
-    for style, value, name in (
-        ("--", 4 / fine, "$4/T$, printed"),
-        ("-.", 2 / fine, "$2/T$"),
-        (":", 4 / (3 * fine - 1), "$4/(3T - 1)$"),
-    ):
-        sheet.guide(right, fine, value, name, ls=style)
+    sheet.guide(right, fine, 4 / fine, "$4/T$, printed")
+    sheet.guide(right, fine, 2 / fine, "$2/T$", ls="-.")
+    sheet.guide(right, fine, 4 / (3 * fine - 1), "$4/(3T - 1)$", ls=":")
     sheet.label(right, "Worst case, not convex", "steps $T$", r"$|\nabla|^2/\beta M$", "lower left", **log)

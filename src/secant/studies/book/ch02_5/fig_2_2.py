@@ -4,23 +4,24 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, option, options, scaled, sheet, study
+from secant.studies.shared.exponents import slope
 
 STEP = 0.17
-"""Of gradient descent, in units of the cube."""
+"""Step size of gradient descent times the slope, in units of the cube."""
 
 
 class Config(Seeded):
-    dimensions: int = scaled(smoke=7, laptop=10, at_least=2, at_most=11, help="of the largest cube")
+    dimensions: int = scaled(smoke=7, laptop=10, at_least=2, at_most=11, help="dimension of the largest cube")
     draws: int = options.draws(200, 2_000, at_least=20, at_most=10**4)
-    valley: float = option(4.0, above=0, at_most=100, help="how deep the valley is")
+    valley: float = option(4.0, above=0, at_most=100, help="depth of the valley")
 
 
 @study("book/fig-2.2", section="2.5", title="A needle in a haystack")
 def run(config: Config) -> xr.Dataset:
-    r"""On a cube in $\mathbb R^n$ let the loss fall evenly, but for a deep valley in one of its $2^n$ corners. Values
-    and gradients outside say nothing of where it is. Averaged over its places, every method needs at least $(2^n +
-    1)/2$ queries to meet it: each dimension doubles them, and no bound on the time to a global minimum can be
-    polynomial in the dimension.
+    r"""On a cube in $\mathbb R^n$ the loss falls evenly, except for a deep valley in one of its $2^n$ corners. Values
+    and gradients outside the valley do not tell where the valley is. Averaged over the places of the valley, every
+    method needs at least $(2^n + 1)/2$ queries to meet it. Each dimension doubles the queries, and no bound on the time
+    to a global minimum can be polynomial in the dimension.
     """
     random = np.random.default_rng(config.seed)
     sizes = list(range(1, config.dimensions + 1))
@@ -56,16 +57,16 @@ def _loss(x: np.ndarray, place: np.ndarray, depth: float) -> tuple[np.ndarray, n
 
 
 def _search(random: np.random.Generator, n: int) -> float:
-    """Mean queries of one look at the middle of each corner, in random order, over all places of the valley."""
+    """Mean queries over all places of the valley, with one look at the middle of each corner in random order."""
     places = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
     looks = random.permutation(np.where(places, 0.75, 0.25))
-    # A query differs from the even slope in the valley only.
+    # Only a query in the valley differs from the even slope.
     queries = [1 + int(np.argmax(_inside(looks, place))) for place in places]
     return float(np.mean(queries))
 
 
 def _descend(random: np.random.Generator, n: int, draws: int) -> np.ndarray:
-    """Queries of gradient descent in the cube, which starts anew where it rests."""
+    """Queries of gradient descent in the cube, which starts again when it comes to rest."""
     place = random.uniform(size=(draws, n)) < 0.5
     x, found = random.uniform(size=(draws, n)), np.full(draws, np.nan)
     for query in range(1, 400 * 2**n):
@@ -74,7 +75,7 @@ def _descend(random: np.random.Generator, n: int, draws: int) -> np.ndarray:
         going = np.isnan(found)
         if not going.any():
             break
-        after = np.maximum(x[going] - STEP, 0)  # what is still going has seen the even slope only
+        after = np.maximum(x[going] - STEP, 0)  # these runs have only seen the even slope
         rests = (after == x[going]).all(1, keepdims=True)
         x[going] = np.where(rests, random.uniform(size=after.shape), after)
     return found
@@ -82,32 +83,27 @@ def _descend(random: np.random.Generator, n: int, draws: int) -> np.ndarray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim(
-        "values-gradients-outside",
-        "values and gradients outside both valleys, for two hiding places: largest difference",
-    ).zero(data.differ, 0.0, "not a bit")
-    yield claim("outside-gradient-s", "outside: the gradient's entries times n, less 1").zero(
+    sentence = "values and gradients outside both valleys, for two hiding places: largest difference"
+    yield claim("outside", sentence).zero(data.differ, 0.0, "not a bit")
+    yield claim("even-slope", "outside: the gradient's entries times $n$, less 1").zero(
         data.slope, 1e-15, "the even slope: rounding"
     )
-    yield claim("valley-s-floor", "the valley's floor, where all else is between 0 and 1").at_most(
+    yield claim("floor", "floor of the valley; the loss elsewhere lies between 0 and 1").at_most(
         1 - config.valley, data.lowest, "its depth"
     )
-    bound = (2.0**data.dimension.values + 1) / 2
-    for n, least, search, queries in zip(data.dimension.values, bound, data.search, data.descent.values, strict=True):
-        yield claim(f"n-{n}-mean-queries", f"n = {n}: mean queries over all places, one look at each corner").equal(
+    dims, descent = data.dimension.values, data.descent.values
+    for n, search, queries in zip(dims, data.search, descent, strict=True):
+        least, sentence = (2.0**n + 1) / 2, f"$n = {n}$: mean queries"
+        yield claim(f"search-{n}", f"{sentence} over all places, one look at each corner").equal(
             least, search, 1e-12, "counted"
         )
-        yield claim(
-            f"n-{n}-mean-queries-gradient", f"n = {n}: mean queries of gradient descent with new starts"
-        ).at_least(least, estimate(queries), "no way needs fewer")
-    (growth,) = bootstrap(lambda kept: _growth(data.dimension.values, data.descent.values[:, kept]), config.draws)
-    yield claim(
-        "gradient-descent-factor", "gradient descent: factor of the queries with each dimension, fitted"
-    ).at_least(1.5, growth, "exponential growth", note="no less than twice in the long run")
-
-
-def _growth(n: np.ndarray, queries: np.ndarray) -> float:
-    return float(np.exp2(np.polyfit(n, np.log2(queries.mean(1)), 1)[0]))
+        yield claim(f"descent-{n}", f"{sentence} of gradient descent with new starts").at_least(
+            least, estimate(queries), "no way needs fewer"
+        )
+    growth = lambda kept: np.exp2(slope(dims, np.log2(descent[:, kept].mean(1))))  # noqa: E731
+    yield claim("growth", "gradient descent: factor of the queries with each dimension, fitted").at_least(
+        1.5, bootstrap(growth, config.draws)[0], "exponential growth", note="no less than twice in the long run"
+    )
 
 
 @run.figure
@@ -115,13 +111,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.4), 2)
     line = np.linspace(0, 1, 201)
     grid = np.stack(np.meshgrid(line, line), -1)
-    place = np.array([True, True])
-    values = _loss(grid, place, config.valley)[0]
-    shown = left.contourf(line, line, values, 30, cmap="viridis")
+    shown = left.contourf(line, line, _loss(grid, np.array([True, True]), config.valley)[0], 30, cmap="viridis")
     figure.colorbar(shown, ax=left, label="loss")
     for start in ((0.95, 0.4), (0.45, 0.9), (0.3, 0.15)):
-        path = np.array(start) - STEP * np.arange(7)[:, None]
-        path = np.maximum(path, 0)
+        path = np.maximum(np.array(start) - STEP * np.arange(7)[:, None], 0)
         left.plot(*path.T, "o-", color="white", ms=3, lw=0.8)
     sheet.label(left, "Gradient descent beside the valley", "$x_1$", "$x_2$", aspect="equal")
     right.plot(data.dimension, data.search, "o", ms=5, label="one look at each corner")

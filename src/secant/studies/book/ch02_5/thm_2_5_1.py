@@ -6,6 +6,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
+from secant.studies.shared import exponents
+from secant.studies.shared.differences import largest
+from secant.studies.shared.orbits import orbit
 from secant.theory.descent import rates
 
 
@@ -18,8 +21,8 @@ class Config(Seeded):
 
 @study("book/thm-2.5.1", section="2.5", title="Gradient descent finds a small gradient")
 def run(config: Config) -> xr.Dataset:
-    r"""For a $\beta$-smooth loss, $|f(w_t)| \le M/2$ and step sizes $1/\beta$,
-    $\min_t|\nabla_t|^2 \le \frac1T\sum_t|\nabla_t|^2 \le \frac{2\beta(f_1 - f_{T+1})}T \le \frac{2M\beta}T$: a gradient
+    r"""For a $\beta$-smooth loss with $|f(w_t)| \le M/2$ and step sizes $1/\beta$, $\min_t|\nabla_t|^2 \le
+    \frac1T\sum_t|\nabla_t|^2 \le \frac{2\beta(f_1 - f_{T+1})}T \le \frac{2M\beta}T$. Gradient descent finds a gradient
     below $\epsilon$ within $2M\beta/\epsilon^2$ steps.
     """
     random = np.random.default_rng(config.seed)
@@ -32,22 +35,17 @@ def run(config: Config) -> xr.Dataset:
     }
     values, squares = [], []
     for value, gradient, smooth in losses.values():
-        w = random.uniform(-np.pi, np.pi, (config.draws, config.dim))
-        path, seen = [value(w)], []
-        for _ in range(config.steps):
-            g = gradient(w)
-            w = w - g / smooth
-            path.append(value(w))
-            seen.append((g**2).sum(1))
-        values.append(path)
-        squares.append(seen)
+        start = random.uniform(-np.pi, np.pi, (config.draws, config.dim))
+        path = orbit(lambda w, of=gradient, smooth=smooth: w - of(w) / smooth, start, config.steps)
+        values.append([value(w) for w in path])
+        squares.append([(gradient(w) ** 2).sum(1) for w in path[:-1]])
     counts = np.unique(np.geomspace(1, config.steps, 12).astype(int))
     return xr.Dataset(
         {
             "value": (("loss", "point", "draw"), np.array(values)),
             "square": (("loss", "step", "draw"), np.array(squares)),
             "smooth": ("loss", [smooth for *_, smooth in losses.values()]),
-            # On the slowest loss of so many steps: the drop, and the least gradient.
+            # The drop and the least squared gradient on the slowest loss for each number of steps.
             "stairs": (("steps", "what"), np.array([_slowest(int(n)) for n in counts])),
         },
         coords={"loss": list(losses), "steps": counts, "what": ["drop", "least"]},
@@ -55,71 +53,57 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _slowest(steps: int) -> tuple[float, float]:
-    w, seen = 0.0, []
-    for _ in range(steps):
-        slope = float(rates.staircase(w, steps)[1])
-        seen.append(slope**2)
-        w -= slope
-    return -float(rates.staircase(w, steps)[0]), min(seen)
+    slope = lambda w: float(rates.staircase(w, steps)[1])  # noqa: E731
+    *path, end = orbit(lambda w: w - slope(w), 0.0, steps)
+    return -float(rates.staircase(end, steps)[0]), min(slope(w) ** 2 for w in path)
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    T = np.arange(1, config.steps + 1)[:, None]
+    T, slack = np.arange(1, config.steps + 1)[:, None], 1e-12 * config.steps
     shares = []
     for name, smooth in zip(data.loss.values, data.smooth.values, strict=True):
         value, square = data.value.sel(loss=name).values, data.square.sel(loss=name).values
         tiny = 1e-13 * np.abs(value).max() * smooth  # the rounding of a difference of losses
         fall, so_far = value[:-1] - value[1:], np.cumsum(square, 0)
-        drop = value[0] - value[1:]
-        yield claim(
-            f"{name}-least-2-beta", f"{name}: least of 2 beta (f_t - f_t+1) less |grad|^2, over the largest |grad|^2"
-        ).at_least(
-            0,
-            (2 * smooth * fall - square).min() / square.max(),
-            "the descent lemma, up to rounding",
-            slack=2 * tiny / square.max(),
+        drop, top = value[0] - value[1:], square.max()
+        sentence = rf"{name}: least $2\beta(f_t - f_{{t+1}}) - |\nabla|^2$, over the largest $|\nabla|^2$"
+        yield claim(f"descent-{name}", sentence).at_least(
+            0, (2 * smooth * fall - square).min() / top, "the descent lemma, up to rounding", slack=2 * tiny / top
         )
-        yield claim(f"{name}-mean-grad-2", f"{name}: mean |grad|^2 over its bound, all runs and all T").at_most(
-            1,
-            (so_far / T / rates.gradient_descent(drop + tiny / smooth, smooth, T)).max(),
-            "the theorem, up to rounding",
-            slack=1e-12 * config.steps,
+        mean = so_far / T / rates.gradient_descent(drop + tiny / smooth, smooth, T)
+        yield claim(f"mean-{name}", rf"{name}: mean $|\nabla|^2$ over its bound, all runs and all $T$").at_most(
+            1, mean.max(), "the theorem, up to rounding", slack=slack
         )
-        yield claim(f"{name}-least-grad-2", f"{name}: least |grad|^2 over 4 beta M/(3T - 1), the same").at_most(
-            1,
-            (np.minimum.accumulate(square, 0) / rates.least_gradient(drop + tiny / smooth, smooth, T)).max(),
-            "both neighbours of a step count, up to rounding",
-            slack=1e-12 * config.steps,
+        least = np.minimum.accumulate(square, 0) / rates.least_gradient(drop + tiny / smooth, smooth, T)
+        yield claim(f"least-{name}", rf"{name}: least $|\nabla|^2$ over $4\beta M/(3T - 1)$, all runs and $T$").at_most(
+            1, least.max(), "both neighbours of a step count, up to rounding", slack=slack
         )
         shares.append((so_far[-1] / (smooth * drop[-1] + tiny)).max())
-    yield claim("sum-grad-t", "largest sum of |grad_t|^2 over beta M").erratum(
+    yield claim("constant", r"largest sum of $|\nabla_t|^2$ over $\beta M$").erratum(
         (r"\frac{4M\beta}T", 4.0),
         (r"\frac{2M\beta}T", 2.0),
         max(shares),
         1e-11,
         "a parabola attains it, up to rounding",
-        note="|f| <= M/2 bounds the drop by M, and the proof takes 2M; the printed bound is true and twice too large",
+        note=r"$|f| \le M/2$ bounds the drop by $M$, and the proof takes $2M$; the printed bound is true and twice too "
+        "large",
         where="theorem 2.5.1",
     )
-    drop, least = data.stairs.values.T
-    sharp = rates.least_gradient(drop, 1.0, data.steps.values)
-    yield claim("staircase-least-grad", "staircase: least |grad|^2 over 4 beta M/(3T - 1), less 1, all T").zero(
-        np.abs(least / sharp - 1).max(),
+    (drop, least), steps = data.stairs.values.T, data.steps.values
+    sentence = r"staircase: least $|\nabla|^2$ over $4\beta M/(3T - 1)$, less 1, all $T$"
+    yield claim("staircase", sentence).zero(
+        largest(least / rates.least_gradient(drop, 1.0, steps), 1),
         1e-13 * config.steps,
         "no bound of the least gradient is smaller; rounding of the steps",
     )
-    late = data.steps.values >= np.sqrt(config.steps)
-    yield claim(
-        "staircase-exponent-least",
-        "staircase: exponent of the least |grad|^2 over M",
-        given=late.sum() > 1,
-        otherwise="one number of steps has no slope",
-    ).equal(
+    late, otherwise = steps >= np.sqrt(config.steps), "one number of steps has no slope"
+    sentence = r"staircase: exponent of the least $|\nabla|^2$ over $M$"
+    yield claim("staircase-exponent", sentence, given=late.sum() > 1, otherwise=otherwise).equal(
         -1.0,
-        lambda: np.polyfit(np.log(data.steps.values[late]), np.log((least / drop)[late]), 1)[0],
+        lambda: exponents.rate(steps[late], (least / drop)[late]),
         1 / np.sqrt(config.steps),
-        "T - 1/3 steps count in place of T",
+        r"$T - \frac{1}{3}$ steps count in place of $T$",
     )
 
 
@@ -145,13 +129,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for style, factor, name in (("--", 4, r"$4/T$, printed"), ("-.", 2, r"$2/T$")):
         sheet.guide(right, T, factor / T, name, ls=style)
     sheet.guide(right, T, rates.least_gradient(1.0, 1.0, T), r"$4/(3T - 1)$", ls=":")
-    sheet.label(
-        right,
-        "The least gradient",
-        "steps $T$",
-        r"$\min_t|\nabla_t|^2/\beta(f_1 - f_{T+1})$",
-        "upper right",
-        xscale="log",
-        yscale="log",
-        ylim=(0.3 / config.steps, 90),
-    )
+    log = {"xscale": "log", "yscale": "log", "ylim": (0.3 / config.steps, 90)}
+    value = r"$\min_t|\nabla_t|^2/\beta(f_1 - f_{T+1})$"
+    sheet.label(right, "The least gradient", "steps $T$", value, "upper right", **log)

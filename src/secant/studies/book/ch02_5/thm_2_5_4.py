@@ -6,13 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, claim, options, sheet, study
 from secant.optim import optimisers
+from secant.studies.shared import sines
+from secant.studies.shared.differences import largest
 from secant.theory.descent import rates
 
 NOISE = ((3.0, 0.3), (-1.0, 0.7))
-"""Estimates of a gradient and their chances: mostly they point the wrong way."""
+"""Estimates of a gradient and their chances; most of them point the wrong way."""
 
 
 class Config(Seeded):
@@ -23,26 +24,19 @@ class Config(Seeded):
 
 @study("book/thm-2.5.4", section="2.5", title="AdaGrad with one step size")
 def run(config: Config) -> xr.Dataset:
-    r"""With $A_t = \sum_{i\le t}|\nabla_i|^2$ and steps $w_{t+1} = w_t - \nabla_t/\sqrt{A_t}$ on a $\beta$-smooth loss
-    that falls by $M$: $\sum_t|\nabla_t|^2/A_t \le 1 + \log(A_T/A_1)$, hence $\frac1T\sum_t|\nabla_t|^2 \le
-    S\sqrt{A_T}/T$ with $S = M + \frac\beta2(1 + \log(A_T/A_1))$, and $\sum_t|\nabla_t|^2 \le S^2$: the rate of gradient
-    descent up to a logarithm, with no step size to choose.
+    r"""Let $A_t = \sum_{i\le t}|\nabla_i|^2$, and take steps $w_{t+1} = w_t - \nabla_t/\sqrt{A_t}$ on a $\beta$-smooth
+    loss that falls by $M$. Then $\sum_t|\nabla_t|^2/A_t \le 1 + \log(A_T/A_1)$, hence $\frac1T\sum_t|\nabla_t|^2 \le
+    S\sqrt{A_T}/T$ with $S = M + \frac\beta2(1 + \log(A_T/A_1))$, and $\sum_t|\nabla_t|^2 \le S^2$. AdaGrad has the rate
+    of gradient descent up to a logarithm, and needs no step size.
     """
     random = np.random.default_rng(config.seed)
-    starts = random.uniform(-np.pi, np.pi, (config.draws, config.dim))
-    sines = simulate(
-        optimisers.adagrad_norm()(lambda w: jnp.sin(w).sum(-1)),
-        lambda start: jnp.asarray(starts)[start],
-        config.steps,
-        over={"start": np.arange(config.draws)},
-        probes={"w": lambda w: w},
-    )
+    w = sines.paths(optimisers.adagrad_norm(), random, config.draws, config.dim, config.steps)
     cases = {"right": (-0.5, 1.0), "printed": (-1.0, 1.0), "gentle": (-0.5, 1 / config.steps)}
     rule = optimisers.adagrad_norm().transformation
     moves = [float(rule.update(jnp.asarray(g), rule.init(jnp.zeros(())))[0]) for g, _ in NOISE]
     return xr.Dataset(
         {
-            "w": (("draw", "point", "dim"), sines["w"].transpose("start", "step", ...).values),
+            "w": (("draw", "point", "dim"), w),
             "slope": (("case", "what", "point"), np.stack([_on_a_slope(*c, config.steps) for c in cases.values()])),
             "move": ("outcome", moves),
         },
@@ -61,7 +55,7 @@ def _on_a_slope(power: float, gradient: float, steps: int) -> np.ndarray:
 
 
 def _length(steps: int) -> float:
-    """Of a wave that bends by less than a tenth over all steps of AdaGrad; its smoothness is the gradient over it."""
+    """The length of a wave that bends by less than a tenth over all steps; its smoothness is the gradient over it."""
     return 20 * math.sqrt(steps)
 
 
@@ -70,29 +64,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     w = data.w.values
     g, values = np.cos(w[:, :-1]), np.sin(w).sum(-1)
     squares, A = (g**2).sum(-1), np.cumsum((g**2).sum(-1), 1)
-    yield claim("optimiser-s-steps", "the optimiser's steps less grad/A^1/2, the largest").zero(
-        np.abs(np.diff(w, axis=1) + g / np.sqrt(A)[..., None]).max(), 1e-12, "rounding"
+    yield claim("steps", r"largest difference of the optimiser's steps from $-\nabla/\sqrt{A}$").zero(
+        largest(np.diff(w, axis=1) + g / np.sqrt(A)[..., None]), 1e-12, "rounding"
     )
     logs, T, drop = 1 + np.log(A / A[:, :1]), np.arange(1, config.steps + 1), values[:, :1] - values[:, 1:]
     harmonic, weighted = np.cumsum(squares / A, 1), np.cumsum(squares / np.sqrt(A), 1)
-    slack = 1e-12 * config.steps
-    yield claim("sum-grad-t", "sum of |grad_t|^2/A_t over 1 + log(A_T/A_1), all runs and T").at_most(
-        1, (harmonic / logs).max(), "the harmonic lemma, up to rounding", slack=slack
-    )
-    yield claim("sum-grad.p-grad", "sum of grad.P grad over S").at_most(
-        1, (weighted / (drop + logs / 2)).max(), "the descent, summed", slack=slack
-    )
-    bound = rates.adagrad_norm(drop, 1.0, A, A[:, :1], T)
-    yield claim("mean-grad-2", "mean |grad|^2 over its bound").at_most(
-        1, (A / T / bound).max(), "the theorem", slack=slack
-    )
-    yield claim("sum-grad-t-2", "sum of |grad_t|^2 over S^2").at_most(
-        1, (A / (drop + logs / 2) ** 2).max(), "the same", slack=slack
-    )
+    bound, S = rates.adagrad_norm(drop, 1.0, A, A[:, :1], T), drop + logs / 2
+    for key, sentence, ratio, why in (
+        ("harmonic", r"largest sum of $|\nabla_t|^2/A_t$ over $1 + \log(A_T/A_1)$", harmonic / logs, "harmonic lemma"),
+        ("weighted", r"sum of $\nabla\cdot P\nabla$ over $S$", weighted / S, "descent, summed"),
+        ("mean", r"mean $|\nabla|^2$ over its bound", A / T / bound, "theorem"),
+        ("sum", r"sum of $|\nabla_t|^2$ over $S^2$", A / S**2, "theorem"),
+    ):
+        why = f"the {why}, up to rounding"
+        yield claim(key, f"{sentence}, all runs and $T$").at_most(1, ratio.max(), why, slack=1e-12 * config.steps)
     yield from on_a_slope(data, config)
     (up, chance), (down, rest) = NOISE
     mean = up * chance + down * rest
-    yield claim("noise-first-step", "noise: first step along minus the gradient, on average").equal(
+    yield claim("noise", "noise: mean first step along minus the gradient").equal(
         mean * (chance - rest),
         -mean * (chance * data.move[0] + rest * data.move[1]),
         1e-14,
@@ -102,7 +91,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 
 def on_a_slope(data: xr.Dataset, config: Config) -> Findings:
-    """What the printed exponent and the printed bound say of a slope, where gradients stay what they are."""
+    """The printed exponent and the printed bound on a slope, where gradients do not change."""
     steps, smooth, found = config.steps, 1 / _length(config.steps), {}
     for case, (place, value, slope) in zip(data.case.values, data.slope.values, strict=True):
         squares, drop, G = slope[:-1] ** 2, value[0] - value[-1], slope[0]
@@ -111,22 +100,24 @@ def on_a_slope(data: xr.Dataset, config: Config) -> Findings:
         bound = rates.adagrad_norm(drop, G * smooth, A[-1], A[0], steps)
         moves, sums = (np.diff(place) ** 2).sum(), [(squares / A**power).sum() for power in (2, 1)]
         found[case] = mean / bound, mean / G**2, printed / G**2, bound / G**2, moves / sums[1], sums[0] / sums[1]
-    yield claim("squared-steps-slope", "squared steps on a slope, summed, over the sum of |grad_t|^2/A_t").erratum(
+    yield claim("power", r"slope: sum of squared steps over the sum of $|\nabla_t|^2/A_t$").erratum(
         (r"P_t = \big(\sum_i|\nabla_i|^2\big)^{-1}", found["right"][5]),
         (r"P_t = \big(\sum_i|\nabla_i|^2\big)^{-1/2}", 1.0),
         found["right"][4],
         1e-12,
         "rounding",
         where="theorem 2.5.4",
-        note="the proof takes the squared step to be |grad_t|^2/A_t, and with the printed power there is no such bound",
+        note=r"the proof takes $|\nabla_t|^2/A_t$ as the squared step; with the printed power there is no such bound",
         by="derivation",
     )
-    yield claim("slope-printed-power", "slope, printed power of A: mean |grad|^2 over the bound").at_least(
-        1, found["printed"][0], "the bound does not hold", note="the steps fall as 1/t, and go nowhere"
+    yield claim("slope-printed", r"slope, printed power of $A$: mean $|\nabla|^2$ over the bound").at_least(
+        1, found["printed"][0], "the bound does not hold", note="the steps fall as $1/t$, and go nowhere"
     )
-    yield claim("slope-power-1", "slope, power -1/2: the same").at_most(1, found["right"][0], "the theorem")
+    yield claim("slope-corrected", r"slope, power $-\frac{1}{2}$: mean $|\nabla|^2$ over the bound").at_most(
+        1, found["right"][0], "the theorem"
+    )
     _, mean, printed, bound, *_ = found["gentle"]
-    yield claim("mean-grad-2-slope", "mean |grad|^2 on a slope of G = 1/T, over G^2, at most").erratum(
+    yield claim("bound", r"slope of $G = 1/T$: mean $|\nabla|^2$ over $G^2$, at most").erratum(
         (r"(\beta + M\log GT)\,\|\nabla_{1:T}\|/T", printed),
         (r"\big(M + \frac\beta2(1 + \log(A_T/A_1))\big)\sqrt{A_T}/T", bound),
         mean,
@@ -134,7 +125,7 @@ def on_a_slope(data: xr.Dataset, config: Config) -> Findings:
         "a bound",
         relation="at most",
         where="theorem 2.5.4",
-        note="beta and M are exchanged; the harmonic sum, 1 + log(A_T/A_1), multiplies the smoothness",
+        note=r"$\beta$ and $M$ are exchanged; the harmonic sum, $1 + \log(A_T/A_1)$, multiplies the smoothness",
     )
 
 

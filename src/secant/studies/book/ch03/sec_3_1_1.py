@@ -4,18 +4,19 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.studies.shared.differences import largest, relative
 
 SHAPES = {"wide": (1, 2), "square": (1, 1), "tall": (2, 1)}
-"""Rows and columns, over the size."""
+"""Rows and columns of a matrix, over the size."""
 
 
 class Config(Seeded):
-    size: int = option(8, at_least=3, at_most=150, help="the smaller side of the matrices")
-    rank: int = option(5, at_least=1, at_most=150, help="below the size: none of them has an inverse")
+    size: int = option(8, at_least=3, at_most=150, help="smaller side of the matrices")
+    rank: int = option(5, at_least=1, at_most=150, help="rank of the matrices, below the size")
     spread: float = option(10.0, at_least=1, at_most=1e6, help="largest singular value over the smallest")
 
     def check(self) -> None:
-        """Rank deficient, or there is nothing to show."""
+        """A rank below the size: a matrix with an inverse has nothing to show."""
         if self.rank >= self.size:
             raise ValueError(f"rank: below the size of {self.size}; got {self.rank}.")
 
@@ -28,11 +29,11 @@ def parts(data: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 @study("book/sec-3.1.1", section="3.1.1", title="The pseudo-inverse")
 def run(config: Config) -> xr.Dataset:
-    r"""Of $M = \sum_{i\le k}\sigma_iu_iv_i^\top$ with rank $k$ the pseudo-inverse is
+    r"""The pseudo-inverse of $M = \sum_{i\le k}\sigma_iu_iv_i^\top$, a matrix of rank $k$, is
     $M^\dagger = \sum_{i\le k}\sigma_i^{-1}v_iu_i^\top$. Problem 3.1.1: $MM^\dagger M = M$ and
-    $M^\dagger MM^\dagger = M^\dagger$. With $MM^\dagger$ and $M^\dagger M$ symmetric, Penrose's four, it is the only
-    one: they project onto what $M$ reaches and onto what it sees. Problem 3.1.2: for $X$ of full row rank
-    $(X^\top X)^\dagger X^\top = X^\top(XX^\top)^{-1}$.
+    $M^\dagger MM^\dagger = M^\dagger$. Only the pseudo-inverse has these two properties with $MM^\dagger$ and
+    $M^\dagger M$ symmetric, Penrose's four. The two products project onto what $M$ reaches and onto what $M$ sees.
+    Problem 3.1.2: for $X$ of full row rank $(X^\top X)^\dagger X^\top = X^\top(XX^\top)^{-1}$.
     """
     rng = np.random.default_rng(config.seed)
     sigma = np.geomspace(config.spread, 1, config.rank)
@@ -41,7 +42,7 @@ def run(config: Config) -> xr.Dataset:
     for k, (a, b) in enumerate(SHAPES.values()):
         u, v = (np.linalg.qr(rng.normal(size=(n * config.size, config.rank)))[0] for n in (a, b))
         M[k, : len(u), : len(v)] = (u * sigma) @ v.T
-        # By (3.7), from the singular values that a decomposition of the matrix finds again.
+        # By (3.7), from the singular values of the matrix itself.
         left, found, right = np.linalg.svd(M[k, : len(u), : len(v)])
         inverse[k, : len(v), : len(u)] = (right[: config.rank].T / found[: config.rank]) @ left[:, : config.rank].T
     sizes = np.array(list(SHAPES.values())) * config.size
@@ -64,26 +65,25 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name in data["shape"].values:
         M, A = parts(data, name)
         size, small = np.abs(M).max(), np.abs(A).max()
-        for law, left, scale in (
-            ("M M+ M = M", M @ A @ M - M, size),
-            ("M+ M M+ = M+", A @ M @ A - A, small),
-            ("M M+ is symmetric", M @ A - (M @ A).T, 1),
-            ("M+ M is symmetric", A @ M - (A @ M).T, 1),
-            ("M+ is NumPy's", A - np.linalg.pinv(M, rcond=1e-3 / config.spread), small),
+        for key, law, left, scale in (
+            ("mam", r"$MM^\dagger M = M$", M @ A @ M - M, size),
+            ("ama", r"$M^\dagger MM^\dagger = M^\dagger$", A @ M @ A - A, small),
+            ("ma", r"$MM^\dagger$ is symmetric", M @ A - (M @ A).T, 1),
+            ("am", r"$M^\dagger M$ is symmetric", A @ M - (A @ M).T, 1),
+            ("numpy", r"$M^\dagger$ is NumPy's", A - np.linalg.pinv(M, rcond=1e-3 / config.spread), small),
         ):
-            yield claim(f"{name}-{law}-miss", f"{name}: {law}, largest miss").zero(
-                np.abs(left).max() / scale, rounding, "rounding"
+            yield claim(f"{name}-{key}", f"{name}: {law}, largest miss").zero(
+                largest(left) / scale, rounding, "rounding"
             )
-        yield claim(f"{name}-trace-m-m", f"{name}: trace of M M+").equal(
-            config.rank, np.trace(M @ A), rounding * config.rank, "a projection's is its rank"
+        yield claim(f"{name}-trace", rf"{name}: trace of $MM^\dagger$").equal(
+            config.rank, np.trace(M @ A), rounding * config.rank, "the trace of a projection is its rank"
         )
     X = data.full.values
     small = np.linalg.svd(X, compute_uv=False)
-    yield claim("problem-3.1.2-pinv", "problem 3.1.2: pinv(X'X) X' less X'(XX')^{-1}, over its largest entry").zero(
-        np.abs(np.linalg.pinv(X.T @ X, rcond=1e-9, hermitian=True) @ X.T - X.T @ np.linalg.inv(X @ X.T)).max()
-        / np.abs(X.T @ np.linalg.inv(X @ X.T)).max(),
-        1e-14 * len(X.T) * (small[0] / small[-1]) ** 3,
-        "rounding",
+    found, exact = np.linalg.pinv(X.T @ X, rcond=1e-9, hermitian=True) @ X.T, X.T @ np.linalg.inv(X @ X.T)
+    sentence = r"problem 3.1.2: $(X^\top X)^\dagger X^\top$ less $X^\top(XX^\top)^{-1}$, over its largest entry"
+    yield claim("full-rank", sentence).zero(
+        relative(found, exact), 1e-14 * len(X.T) * (small[0] / small[-1]) ** 3, "rounding"
     )
 
 
@@ -101,6 +101,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes[3].semilogy(modes, data.sigma, "o-", label=r"$M$")
     axes[3].semilogy(modes, np.linalg.svd(A, compute_uv=False)[: config.rank][::-1], "s-", label=r"$M^\dagger$")
     sheet.guide(axes[3], modes, 1 / data.sigma, r"$1/\sigma_i$")
-    sheet.label(
-        axes[3], "Singular values", "number", None, "best", xticks=modes if config.rank < 12 else [1, config.rank]
-    )
+    ticks = modes if config.rank < 12 else [1, config.rank]
+    sheet.label(axes[3], "Singular values", "number", None, "best", xticks=ticks)

@@ -7,6 +7,9 @@ from matplotlib import colors
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import Graph, graphs
+from secant.studies.shared.derivatives import STEP, derivative
+from secant.studies.shared.differences import largest
+from secant.studies.shared.exponents import rate
 from secant.theory.descent import backprop
 
 
@@ -26,7 +29,7 @@ class Config(Seeded):
     )
 
     def check(self) -> None:
-        """Graphs that have layers, each twice as large as that before, so that there is an exponent."""
+        """Graphs with layers, each half as large again as the one before, so that there is an exponent."""
         if self.sizes[0] < 3 * self.width or any(b < 1.5 * a for a, b in zip(self.sizes, self.sizes[1:], strict=False)):
             raise ValueError(
                 f"sizes: from three times the width, {3 * self.width}, on, each half as large again as that before, "
@@ -54,19 +57,18 @@ def clamped(graph: Graph, weights: np.ndarray, x: np.ndarray, node: int | None, 
 
 @study("book/lem-4.2.1", section="4.2", title="Messages are derivatives")
 def run(config: Config) -> xr.Dataset:
-    r"""Let every node of a graph add the messages $S$ that arrive along its outgoing edges, 1 at the output, and send
-    $S\,\partial u/\partial z$ along each incoming one. Then $S = \partial f/\partial z$ at every node, the rate at
-    which the output changes with the node's value where its incoming edges are cut; and
-    $\partial f/\partial w = z\,\partial f/\partial u$ for a weight from $z$ to the sum $u$. The work is $O(V + E)$.
-    Computing $\partial u_i/\partial u_j$ forward for all pairs takes $O(VE)$.
+    r"""Every node of a graph adds the messages $S$ that arrive along its outgoing edges, 1 at the output. It then sends
+    $S\,\partial u/\partial z$ along each incoming edge. At every node $S = \partial f/\partial z$: the rate at which
+    the output changes with the node's value when the node's incoming edges are cut. A weight from $z$ to the sum $u$
+    has $\partial f/\partial w = z\,\partial f/\partial u$. The work is $O(V + E)$. Computing
+    $\partial u_i/\partial u_j$ forward for all pairs takes $O(VE)$.
     """
     rng = np.random.default_rng(config.seed)
     graph = random_graph(config.seed, config, config.layers)
     weights, x = rng.normal(size=graph.parameters), rng.normal(size=graph.inputs)
     found, slow = backprop.gradient(graph, weights, x), backprop.naive(graph, weights, x)
-    tiny = 1e-30  # times i: the derivative is the imaginary part, with no difference of large numbers
-    cut = [clamped(graph, weights, x, v, tiny * 1j).imag / tiny for v in range(graph.neurons)]
-    moved = [clamped(graph, weights + tiny * 1j * e, x, None, 0).imag / tiny for e in np.eye(graph.parameters)]
+    cut = [clamped(graph, weights, x, v, STEP * 1j).imag / STEP for v in range(graph.neurons)]
+    moved = derivative(lambda weights: clamped(graph, weights, x, None, 0), weights)
     work = []
     for size in config.sizes:
         large = random_graph(config.seed + size, config, max(1, round((size - 1) / config.width) - 1))
@@ -95,34 +97,31 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    size = np.abs(data.nodes).max()
-    yield claim(
-        "messages-less-derivatives", "messages less derivatives of the output in values, edges cut, over the largest"
-    ).zero(np.abs(data.nodes - data.cut).max() / size, 1e-12, "rounding")
-    yield claim("messages-less-those", "messages less those of the naive way, over the largest").zero(
-        np.abs(data.nodes - data.naive).max() / size, 1e-12, "rounding"
+    size, over = largest(data.nodes), ", over the largest"
+    yield claim("messages", f"messages less derivatives of the output in values, edges cut{over}").zero(
+        largest(data.nodes, data.cut) / size, 1e-12, "rounding"
     )
-    yield claim(
-        "message-times-value",
-        "message times value at the other end less the derivative in the weight, over the largest",
-    ).zero(np.abs(data.weights - data.moved).max() / np.abs(data.weights).max(), 1e-12, "rounding", note="claim 4.1.1")
+    yield claim("naive", f"messages less derivatives by the naive way{over}").zero(
+        largest(data.nodes, data.naive) / size, 1e-12, "rounding"
+    )
+    yield claim("weights", f"message times value at the other end less the derivative in the weight{over}").zero(
+        largest(data.weights, data.moved) / largest(data.weights), 1e-12, "rounding", note="claim 4.1.1"
+    )
     work = {name: data.work.sel(count=name).values for name in data["count"].values}
-    yield claim("large-graphs-messages", "large graphs: messages less those of the naive way").zero(
+    neurons, edges = work["neurons"], work["edges"]
+    yield claim("large-graphs", "large graphs: messages less derivatives by the naive way").zero(
         work["apart"].max(), 1e-10, "rounding"
     )
-    yield claim("backpropagation-products-edge", "backpropagation: products an edge, all graphs").count(
-        3, (work["backward"] / work["edges"]).max(), "forward, back, and the derivative in the weight"
+    yield claim("products", "backpropagation: products an edge, all graphs").count(
+        3, (work["backward"] / edges).max(), "forward, back, and the derivative in the weight"
     )
-    neurons = np.log(work["neurons"])
+    why = "inputs have no edges: twice their share of the smallest graph"
     for name, way, power in (("backpropagation", "backward", 1.0), ("naive way", "forward", 2.0)):
-        yield claim(f"{name}-exponent-neurons-work", f"{name}: exponent of the neurons in its work").equal(
-            power,
-            np.polyfit(neurons, np.log(work[way]), 1)[0],
-            2 * config.width / work["neurons"][0],
-            "inputs have no edges: twice their share of the smallest graph",
+        yield claim(f"exponent-{way}", f"{name}: exponent of the neurons in its work").equal(
+            power, rate(neurons, work[way]), 2 * config.width / neurons[0], why
         )
-    yield claim("naive-way-products", "naive way: products over neurons times edges, all graphs").at_most(
-        1.0, (work["forward"] / (work["neurons"] * work["edges"])).max(), "O(VE)"
+    yield claim("naive-products", "naive way: products over neurons times edges, all graphs").at_most(
+        1.0, (work["forward"] / (neurons * edges)).max(), "$O(VE)$"
     )
 
 
@@ -134,17 +133,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for u, v in data.pairs.values:
         left.plot(layer[[u, v]], place[[u, v]], color=sheet.faint(), lw=0.8, zorder=1)
     top = float(np.abs(data.nodes[:-1]).max())
-    shown = left.scatter(
-        layer,
-        place,
-        c=data.nodes,
-        cmap="RdBu_r",
-        norm=colors.Normalize(-top, top),
-        s=90,
-        zorder=2,
-        edgecolors=sheet.ink(),
-        linewidths=0.6,
-    )
+    look = {"cmap": "RdBu_r", "norm": colors.Normalize(-top, top), "edgecolors": sheet.ink(), "linewidths": 0.6}
+    shown = left.scatter(layer, place, c=data.nodes, s=90, zorder=2, **look)
     figure.colorbar(shown, ax=left, label=r"$\partial f/\partial z$")
     sheet.label(left, "Messages on a random graph", "layer", None)
     left.set_yticks([])

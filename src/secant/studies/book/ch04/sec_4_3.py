@@ -1,38 +1,26 @@
 """Section 4.3: messages that are matrices, and the shapes of a product."""
 
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
-
-STEP = 1e-30
-"""Times i: a derivative is an imaginary part, with no difference of large numbers."""
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
+from secant.studies.shared.derivatives import STEP, derivative
+from secant.studies.shared.differences import largest, relative
 
 
 class Config(Seeded):
     d1: int = option(3, at_least=1, at_most=12, help="rows of W")
     d2: int = option(4, at_least=1, at_most=12, help="columns of W, rows of Z")
     d3: int = option(5, at_least=1, at_most=12, help="columns of Z")
-    square: int = option(4, at_least=2, at_most=12, help="size at which print has a meaning")
-    layers: int = scaled(smoke=4, laptop=10, at_least=1, at_most=20, help="of the network that messages go through")
+    square: int = option(4, at_least=2, at_most=12, help="size of square matrices, for which the print has a meaning")
+    layers: int = options.layers(4, 10, at_most=20)
 
     def check(self) -> None:
-        """Shapes that can be told apart."""
+        """Three sizes that differ, so that shapes can be told apart."""
         if len({self.d1, self.d2, self.d3}) < 3:
             raise ValueError(f"d1: d1, d2 and d3 must be three different numbers, got {self.d1, self.d2, self.d3}.")
-
-
-def derivative(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
-    """The book's convention: a row for every entry of what is varied, a column for every entry of the result."""
-    rows = []
-    for place in np.ndindex(at.shape):
-        moved = at.astype(complex)
-        moved[place] += STEP * 1j
-        rows.append(function(moved).imag.ravel() / STEP)
-    return np.stack(rows)
 
 
 def network(matrices: list[np.ndarray], x: np.ndarray) -> complex:
@@ -43,7 +31,7 @@ def network(matrices: list[np.ndarray], x: np.ndarray) -> complex:
 
 
 def backward(matrices: list[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
-    """Its gradients, by messages that are matrices: each node knows its map and its product with a message."""
+    """The gradients of the network by matrix messages: a node knows its map and its product with a message."""
     inputs, states = [], x
     for matrix in matrices[:-1]:
         inputs.append(states)
@@ -58,11 +46,11 @@ def backward(matrices: list[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
 
 @study("book/sec-4.3", section="4.3", title="Messages that are matrices")
 def run(config: Config) -> xr.Dataset:
-    r"""Where a node $u$ holds a vector or a matrix, its message to $z$ is $\frac{\partial u}{\partial z}[S]$, the
-    transposed Jacobian applied to $S$, which has the shape of $u$; the result has that of $z$. A node needs its map and
-    this product. For $U = WZ$, $W \in \mathbb R^{d_1\times d_2}$ and $Z \in \mathbb R^{d_2\times d_3}$, the matrix of
-    $\partial U/\partial Z$ has $d_2d_3 \times d_1d_3$ entries, and the product is
-    $\frac{\partial U}{\partial Z}[S] = W^\top S$ without it; $\frac{\partial U}{\partial W}[S] = SZ^\top$.
+    r"""Where a node $u$ holds a vector or a matrix, its message to $z$ is $\frac{\partial u}{\partial z}[S]$: the
+    transposed Jacobian applied to $S$. Here $S$ has the shape of $u$, and the result has the shape of $z$. A node needs
+    its map and this product. Let $U = WZ$ with $W \in \mathbb R^{d_1\times d_2}$ and $Z \in \mathbb
+    R^{d_2\times d_3}$. The matrix of $\partial U/\partial Z$ has $d_2d_3 \times d_1d_3$ entries. The products need no
+    such matrix: $\frac{\partial U}{\partial Z}[S] = W^\top S$ and $\frac{\partial U}{\partial W}[S] = SZ^\top$.
     """
     rng = np.random.default_rng(config.seed)
     d1, d2, d3 = config.d1, config.d2, config.d3
@@ -75,8 +63,7 @@ def run(config: Config) -> xr.Dataset:
     matrices = [rng.normal(size=(b, a)) / a**0.5 for a, b in itertools.pairwise(sizes)]
     found, exact = backward(matrices, x), []
     for i, matrix in enumerate(matrices):
-        rest = lambda m, i=i: np.atleast_1d(network([*matrices[:i], m, *matrices[i + 1 :]], x))  # noqa: E731
-        exact.append(derivative(rest, matrix)[:, 0])
+        exact.append(derivative(lambda m, i=i: network([*matrices[:i], m, *matrices[i + 1 :]], x), matrix))
     return xr.Dataset(
         {
             "W": (("row", "middle"), W),
@@ -87,7 +74,7 @@ def run(config: Config) -> xr.Dataset:
             "message": ("weight", np.concatenate([part.ravel() for part in found])),
             "exact": ("weight", np.concatenate(exact)),
             "layer": ("weight", np.repeat(np.arange(config.layers), [part.size for part in found])),
-            # With the printed shapes the product is ZW: how S.ZW changes along a direction, and what two messages say.
+            # With the printed shapes the product is ZW: the change of S.ZW along a direction, measured and by messages.
             "measured": float((s * ((z + STEP * 1j * along) @ w)).sum().imag / STEP),
             "printed": float(((w.T @ s) * along).sum()),
             "corrected": float(((s @ w.T) * along).sum()),
@@ -98,24 +85,23 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    W, Z, S, by_z = (data[name].values for name in ("W", "Z", "S", "by_z"))
-    yield claim("u-wz-w", "U = WZ: W'S less the dense derivative applied to S").zero(
-        np.abs((W.T @ S).ravel() - by_z @ S.ravel()).max(), 1e-13, "rounding"
+    W, Z, S, by_z, by_w = (data[name].values for name in ("W", "Z", "S", "by_z", "by_w"))
+    for key, message, name, found, dense in (
+        ("z", r"W^\top S", "Z", W.T @ S, by_z),
+        ("w", r"SZ^\top", "W", S @ Z.T, by_w),
+    ):
+        yield claim(key, f"$U = WZ$: ${message}$ less the dense derivative in ${name}$ applied to $S$").zero(
+            largest(found.ravel(), dense @ S.ravel()), 1e-13, "rounding"
+        )
+    yield claim("kronecker", r"dense derivative in $Z$ less the Kronecker product $W^\top\otimes 1$").zero(
+        largest(by_z, np.kron(W.T, np.eye(config.d3))), 1e-14, "rounding"
     )
-    yield claim("u-wz-sz", "U = WZ: SZ' less the dense derivative in W applied to S").zero(
-        np.abs((S @ Z.T).ravel() - data.by_w.values @ S.ravel()).max(), 1e-13, "rounding"
+    yield claim("entries", r"entries of the dense derivative over the products that $W^\top S$ takes").count(
+        config.d3, by_z.size / (W.size * config.d3), "$d_1d_2d_3^2$ over $d_1d_2d_3$"
     )
-    yield claim("dense-derivative-z", "the dense derivative in Z less the Kronecker product of W' and 1").zero(
-        np.abs(by_z - np.kron(W.T, np.eye(config.d3))).max(), 1e-14, "rounding"
-    )
-    yield claim("entries-dense-derivative", "entries of the dense derivative over the products that W'S takes").count(
-        config.d3, by_z.size / (W.size * config.d3), "d1 d2 d3^2 over d1 d2 d3"
-    )
-    yield claim(
-        f"network-{config.layers}-layers-gradients",
-        f"network of {config.layers} layers: gradients by matrix messages, largest difference over the largest entry",
-    ).zero(np.abs(data.message - data.exact).max() / np.abs(data.exact).max(), 1e-12, "rounding")
-    yield claim("numbers-derivative-u", "numbers that the derivative of U in Z takes").erratum(
+    sentence = f"network of {config.layers} layers: gradients by matrix messages, largest difference over the largest"
+    yield claim("network", sentence).zero(relative(data.message, data.exact), 1e-12, "rounding")
+    yield claim("shape", "numbers that the derivative of $U$ in $Z$ takes").erratum(
         (r"\mathbb R^{d_2\times d_3} \to \mathbb R^{d_1\times d_3}", config.d2 * config.d3),
         (r"\mathbb R^{d_1\times d_3} \to \mathbb R^{d_2\times d_3}", config.d1 * config.d3),
         by_z.shape[1],
@@ -125,16 +111,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         note="in the book's convention a derivative takes a message to what lies below",
     )
     scale = float(data.scale)
-    yield claim(
-        "w-d2-x", "W of d2 x d3 and Z of d1 x d2, square: change of S.U with Z along a direction, over their sizes"
-    ).erratum(
+    sentence = r"square $W$ of $d_2\times d_3$ and $Z$ of $d_1\times d_2$: change of $S\cdot U$ with $Z$, over sizes"
+    yield claim("order", sentence).erratum(
         (r"W^\top S", data.printed / scale),
         (r"SW^\top", data.corrected / scale),
         data.measured / scale,
         1e-12,
         "rounding",
         where="section 4.3",
-        note="with the printed shapes U = ZW, whose message is SW'; W'S is that of U = WZ, W of d1 x d2, Z of d2 x d3",
+        note=r"with the printed shapes $U = ZW$, whose message is $SW^\top$; $W^\top S$ is the message of $U = WZ$, "
+        r"$W$ of $d_1\times d_2$, $Z$ of $d_2\times d_3$",
     )
 
 

@@ -5,17 +5,16 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.nets import graphs
+from secant.studies.shared.derivatives import derivative
+from secant.studies.shared.differences import largest, relative
 from secant.theory.descent import backprop
-
-STEP = 1e-30
-"""Times i: a derivative is an imaginary part, with no difference of large numbers."""
 
 
 class Config(Seeded):
     length: int = option(8, at_least=3, at_most=40, help="places of the convolution")
-    channels: int = option(3, at_least=1, at_most=6, help="filters of its layer")
-    neurons: int = option(12, at_least=2, at_most=40, help="of the recurrent network")
-    inputs: int = option(2, at_least=1, at_most=10, help="that the recurrent network reads at each step")
+    channels: int = option(3, at_least=1, at_most=6, help="filters of the convolution")
+    neurons: int = option(12, at_least=2, at_most=40, help="neurons of the recurrent network")
+    inputs: int = option(2, at_least=1, at_most=10, help="inputs that the recurrent network reads at each step")
     short: int = option(6, at_least=2, at_most=20, help="steps of the recurrent network whose weights are compared")
     gains: tuple[float, ...] = option(
         (0.9, 1.0, 1.1), at_least=0.5, at_most=1.5, ascending=True, longest=6, help="spectral radii"
@@ -24,7 +23,7 @@ class Config(Seeded):
 
 
 def convolution(weights: np.ndarray, x: np.ndarray, config: Config) -> complex:
-    """The network of the graph by slices: a layer of filters of three places, then a dense one."""
+    """The network of the graph by slices: filters of three places, then a dense layer."""
     padded = np.concatenate([np.zeros(1), x, np.zeros(1)])
     windows = np.stack([padded[i : i + config.length] for i in range(3)], 1)
     filters = weights[: 3 * config.channels].reshape(config.channels, 3)
@@ -52,21 +51,21 @@ def through_time(matrix: np.ndarray, steps: int, activation: str, start: np.ndar
 
 @study("book/sec-4.4", section="4.4", title="Tied weights, and time")
 def run(config: Config) -> xr.Dataset:
-    r"""Where edges share a parameter, the derivative in it is the sum of the derivatives in its copies. So a
-    convolution's filter has the sum over all places, and a recurrent network, unrolled in time, the sum over all steps.
-    There gradients may explode or vanish: those of a linear network, $h_t = Wh_{t-1}$, grow like the power of the
-    spectral radius of $W$; careful initialisation, as with an orthogonal $W$, keeps them.
+    r"""Where edges share a parameter, its derivative is the sum of the derivatives in its copies. A convolution sums
+    over all places, and a recurrent network, unrolled in time, sums over all steps. In recurrent networks gradients may
+    explode or vanish: the gradients of a linear network, $h_t = Wh_{t-1}$, grow like the power of the spectral radius
+    of $W$. Careful initialisation keeps their size, for example with an orthogonal $W$.
     """
     rng = np.random.default_rng(config.seed)
     graph = graphs.convolutional(config.length, [config.channels])
     w, x = rng.normal(size=graph.parameters), rng.normal(size=config.length)
     shared = backprop.gradient(graph, w, x)
-    by_slices = [convolution(w + STEP * 1j * e, x, config).imag / STEP for e in np.eye(len(w))]
+    by_slices = derivative(lambda w: convolution(w, x, config), w)
     unrolled, tie = backprop.unroll(config.neurons, config.inputs, config.short)
     size = config.neurons * (config.neurons + config.inputs)
     v, at, out = rng.normal(size=size), rng.normal(size=unrolled.inputs), rng.normal(size=config.neurons)
     own = backprop.gradient(unrolled, v, at, output=out, tie=tie)
-    by_loop = [recurrence(v + STEP * 1j * e, at, out, config).imag / STEP for e in np.eye(size)]
+    by_loop = derivative(lambda v: recurrence(v, at, out, config), v)
     n = config.neurons
     random = rng.normal(size=(n, n))
     random /= np.abs(np.linalg.eigvals(random)).max()
@@ -103,47 +102,41 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    for name, found, other in (
-        ("convolution: messages summed over places", data.filters, data.by_slices),
-        ("recurrent network: messages summed over steps", data.recurrent, data.by_loop),
+    for key, name, found, other in (
+        ("places", "convolution: messages summed over places", data.filters, data.by_slices),
+        ("steps", "recurrent network: messages summed over steps", data.recurrent, data.by_loop),
     ):
-        yield claim(
-            f"{name}-less-derivative-shared", f"{name}, less the derivative in the shared weight, over the largest"
-        ).zero(np.abs(found - other).max() / np.abs(other).max(), 1e-12, "rounding")
-    yield claim(
-        "recurrent-network-derivative",
-        "recurrent network: derivative in the weights less the sum of those in its copies, over the largest",
-    ).zero(np.abs(data.copied.sum("time") - data.recurrent).max() / np.abs(data.recurrent).max(), 1e-13, "rounding")
-    alone = np.abs(data.copied[-1] - data.recurrent).max() / np.abs(data.recurrent).max()
-    yield claim("last-copy-alone", "the last copy alone: its distance from that, over the largest").at_least(
-        0.01, alone, "one copy is not the sum"
+        yield claim(key, f"{name}, less the derivative in the shared weight, over the largest").zero(
+            relative(found, other), 1e-12, "rounding"
+        )
+    sentence = "recurrent network: sum of the derivatives in the copies of a weight, less its own, over the largest"
+    yield claim("copies", sentence).zero(relative(data.copied.sum("time"), data.recurrent), 1e-13, "rounding")
+    yield claim("last-copy", "recurrent network: the same for the last copy alone").at_least(
+        0.01, relative(data.copied[-1], data.recurrent), "one copy is not the sum"
     )
     condition = float(data.condition)
-    yield claim(
-        "linear-network-messages",
-        "linear network: messages back to each step less sums over eigenvectors, over the largest",
-    ).zero(data.apart.max(), 1e-14 * condition * config.times, "rounding, by the condition of the eigenvectors")
-    half = config.times // 2
-    later = np.log(data["size"])[:, -1] - np.log(data["size"])[:, half]
+    sentence = "linear network: messages back to each step less sums over eigenvectors, over the largest"
+    yield claim("eigenvectors", sentence).zero(
+        data.apart.max(), 1e-14 * condition * config.times, "rounding, by the condition of the eigenvectors"
+    )
+    last = config.times - config.times // 2
+    later = np.log(data["size"])[:, -1] - np.log(data["size"])[:, config.times // 2]
     for i, gain in enumerate(config.gains):
+        at = f"spectral radius {gain:g}"
         yield claim(
-            f"spectral-radius-{gain:g}-growth-{config.times}",
-            f"spectral radius {gain:g}: growth of gradients a step, over the last half of {config.times}",
+            f"growth-{gain:g}", f"{at}: growth of gradients a step, over the last half of {config.times}"
         ).equal(
             gain,
-            np.exp(later[i] / (config.times - half)),
+            np.exp(later[i] / last),
             0,
             "the eigenvectors' condition, once at each end",
-            relative=np.expm1(2 * np.log(condition) / (config.times - half)),
+            relative=np.expm1(2 * np.log(condition) / last),
         )
-        yield claim(
-            f"spectral-radius-{gain:g}-gradient",
-            f"spectral radius {gain:g}: largest gradient over its power, over the condition of the eigenvectors",
-        ).at_most(
-            1.0, (data["size"][i] / gain ** np.arange(config.times + 1)).max() / condition, "an inequality", slack=1e-10
-        )
-    yield claim("orthogonal-weights-change", "orthogonal weights: largest change of the gradient's size").zero(
-        np.abs(data.kept - 1).max(), 1e-14 * config.times, "rounding of the steps"
+        top = (data["size"][i] / gain ** np.arange(config.times + 1)).max() / condition
+        sentence = f"{at}: largest gradient over its power, over the condition of the eigenvectors"
+        yield claim(f"size-{gain:g}", sentence).at_most(1.0, top, "an inequality", slack=1e-10)
+    yield claim("orthogonal", "orthogonal weights: largest change of the gradient's size").zero(
+        largest(data.kept, 1), 1e-14 * config.times, "rounding of the steps"
     )
 
 

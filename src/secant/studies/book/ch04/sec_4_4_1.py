@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 from secant.core.device import jit, to_device
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import graphs, pre_activation_hessian, with_edge_weights
+from secant.studies.shared.differences import largest, relative
 from secant.theory.descent import backprop
 
 
@@ -28,7 +29,7 @@ class Config(Seeded):
         longest=8,
         help="layers of the networks whose work is counted",
     )
-    wide: int = option(32, at_least=16, at_most=512, help="their neurons a layer")
+    wide: int = option(32, at_least=16, at_most=512, help="neurons of a layer of these networks")
 
 
 def loss(matrices: list, x: jax.Array) -> jax.Array:
@@ -62,21 +63,17 @@ def counted(depth: int, config: Config) -> list[float]:
     shapes = [(8, config.wide), *[(config.wide, config.wide)] * (depth - 1), (config.wide, 1)]
     matrices = [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
     x = jax.ShapeDtypeStruct((16, 8), np.float64)
-    programs = (
-        (lambda m, v, x: jax.grad(loss)(m, x)),
-        forward_over_reverse,
-        reverse_over_reverse,
-    )
+    programs = (lambda m, v, x: jax.grad(loss)(m, x)), forward_over_reverse, reverse_over_reverse
     analyses: list = [jax.jit(program).lower(matrices, matrices, x).cost_analysis() for program in programs]
     return [analysis["flops"] for analysis in analyses]
 
 
 @study("book/sec-4.4.1", section="4.4.1", title="Hessian products for the work of a few gradients")
 def run(config: Config) -> xr.Dataset:
-    r"""The gradient of $f$ is itself computed by a network of size $O(V + E)$. So $g(z) = \langle\nabla f(z), v\rangle$
-    is, and backpropagation on $g$ gives $\nabla g(z) = \nabla^2f(z)\,v$ in $O(V + E)$: a product with the Hessian takes
-    a constant number of gradients, whatever the network, where the Hessian itself takes one of them for every
-    parameter.
+    r"""A network of size $O(V + E)$ computes the gradient of $f$, and so it computes $g(z) = \langle\nabla f(z),
+    v\rangle$. Backpropagation on $g$ gives $\nabla g(z) = \nabla^2f(z)\,v$ in $O(V + E)$. A product with the Hessian
+    therefore takes a constant number of gradients, whatever the network. The Hessian itself takes one gradient for
+    every parameter.
     """
     rng = np.random.default_rng(config.seed)
     graph = graphs.random(
@@ -115,48 +112,43 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
-WAYS = {"forward": "derivative of the gradient along v", "reverse": "gradient of <gradient, v>"}
+WAYS = {"forward": "derivative of the gradient along $v$", "reverse": r"gradient of $\nabla f\cdot v$"}
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim(
-        "graph-product-messages", "graph: product by messages less the dense Hessian times v, over the largest"
-    ).zero(np.abs(data.graph - data.graph_dense).max() / np.abs(data.graph_dense).max(), 1e-12, "rounding")
-    yield claim("graph-u.hv-less", "graph: u.Hv less v.Hu, over the largest entry of Hv").zero(
-        abs(data.swapped) / np.abs(data.graph).max(), 1e-12, "the Hessian is symmetric: rounding"
+    less = "less the dense Hessian times $v$, over the largest"
+    yield claim("graph", f"graph: product by messages {less}").zero(
+        relative(data.graph, data.graph_dense), 1e-12, "rounding"
+    )
+    yield claim("symmetry", r"graph: $u\cdot Hv$ less $v\cdot Hu$, over the largest entry of $Hv$").zero(
+        abs(data.swapped) / largest(data.graph), 1e-12, "the Hessian is symmetric: rounding"
     )
     for way, words in WAYS.items():
-        yield claim(
-            f"network-{words}-less-dense", f"network: {words}, less the dense Hessian times v, over the largest"
-        ).zero(np.abs(data[way] - data.expected).max() / np.abs(data.expected).max(), 1e-12, "rounding")
-    yield claim(
-        "graph-gradients-product", "graph: gradients that a product takes, at the depth where it takes most"
-    ).equal(8 / 3, data.ratio.sel(way="graph").max(), 1e-12, "8 products an edge against 3: a count")
-    yield claim("graph-how-much", "graph: how much more that is than at the depth where it takes least").zero(
-        np.ptp(data.ratio.sel(way="graph").values), 1e-12, "constant"
+        yield claim(f"network-{way}", f"network: {words}, {less}").zero(
+            relative(data[way], data.expected), 1e-12, "rounding"
+        )
+    ratio = data.ratio.sel(way="graph")
+    yield claim("graph-work", "graph: gradients that a product takes, at the depth where it takes most").equal(
+        8 / 3, ratio.max(), 1e-12, "8 products an edge against 3: a count"
     )
-    yield claim("graph-products-along", "graph: products along edges of a gradient, over V + E").at_most(
-        3.0, data.ratio.sel(way="size").max(), "O(V + E)"
+    yield claim("graph-constant", "graph: work at the depth where it takes most less that where it takes least").zero(
+        np.ptp(ratio.values), 1e-12, "constant"
     )
+    yield claim("graph-size", "graph: products along edges of a gradient, over $V + E$").at_most(
+        3.0, data.ratio.sel(way="size").max(), "$O(V + E)$"
+    )
+    before, last = config.depths[-2:]
     for way, words in WAYS.items():
         own = data.ratio.sel(way=way)
-        yield claim(
-            f"network-gradients-{words}-takes", f"network: gradients that the {words} takes, over all depths"
-        ).at_most(
+        yield claim(f"work-{way}", f"network: gradients that the {words} takes, over all depths").at_most(
             8 / 3,
             own.max(),
             "8 matrix products a layer against 3, and some work at each neuron: two over the width",
             relative=2 / config.wide,
         )
-        yield claim(
-            f"network-{words}-{config.depths[-1]}-layers-{config.depths[-2]}",
-            f"network: the {words}, at {config.depths[-1]} layers over that at {config.depths[-2]}",
-        ).at_most(
-            1.0,
-            own[-1] / own[-2],
-            "constant, but for the first and the last layer, which have less to send",
-            slack=1 / config.depths[-2],
+        yield claim(f"constant-{way}", f"network: work of the {words} at {last} layers over {before} layers").at_most(
+            1.0, own[-1] / own[-2], "constant, but for the first and last layer, which send less", slack=1 / before
         )
 
 
@@ -171,14 +163,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for i, (way, words) in enumerate((("graph", "messages on a graph"), *WAYS.items())):
         right.plot(data.depth, data.ratio.sel(way=way), "o-", color=f"C{i}", label=words)
     sheet.mark(right, y=8 / 3, label="8/3")
-    sheet.label(
-        right,
-        "Work of a product",
-        "layers",
-        "gradients",
-        "lower right",
-        xscale="log",
-        ylim=(0, 3.5),
-    )
+    sheet.label(right, "Work of a product", "layers", "gradients", "lower right", xscale="log", ylim=(0, 3.5))
     right.set_xticks(data.depth.values, [str(depth) for depth in data.depth.values])
     right.set_xticks([], minor=True)

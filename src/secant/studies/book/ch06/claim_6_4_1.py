@@ -8,24 +8,19 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
+from secant.studies.shared.differences import largest
 from secant.theory.landscape import rank_one
 
 
 class Config(Seeded):
     eigenvalues: tuple[float, ...] = option(
-        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1),
-        at_least=0.01,
-        at_most=100,
-        shortest=2,
-        longest=12,
-        distinct=True,
-        help="of the matrix",
+        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.01, at_most=100, shortest=2, longest=12, distinct=True, help="of M"
     )
     starts: int = option(200, at_least=5, at_most=5_000, help="random starts of descent and of Newton's method")
     steps: int = options.steps(3_000, at_least=100, at_most=100_000)
 
     def check(self) -> None:
-        """Eigenvalues that are told apart."""
+        """Eigenvalues that are far enough apart."""
         values = sorted(self.eigenvalues)
         if min(b - a for a, b in itertools.pairwise(values)) < 0.01 * values[-1]:
             raise ValueError(f"eigenvalues: each a hundredth of the largest from the next, got {self.eigenvalues}.")
@@ -36,8 +31,8 @@ def run(config: Config) -> xr.Dataset:
     r"""For a matrix with eigenvalues $\lambda_1 > \lambda_2 > \dots > 0$ and $f(x) = \frac14\|M - xx^\top\|_F^2$:
     $\nabla f = (|x|^2 - M)x$ and $\nabla^2f = |x|^2 + 2xx^\top - M$. The only critical points are 0 and
     $\pm\sqrt{\lambda_i}\,v_i$, where the Hessian has the eigenvalues $2\lambda_i$ along $v_i$ and
-    $\lambda_i - \lambda_j$ along $v_j$. All but $\pm\sqrt{\lambda_1}\,v_1$ have a negative one,
-    $\lambda_i - \lambda_1$ along $v_1$: the second-order stationary points are the global minima.
+    $\lambda_i - \lambda_j$ along $v_j$. All points but $\pm\sqrt{\lambda_1}\,v_1$ have a negative eigenvalue,
+    $\lambda_i - \lambda_1$ along $v_1$. So the second-order stationary points are the global minima.
     """
     rng = np.random.default_rng(config.seed)
     values = np.sort(config.eigenvalues)[::-1]
@@ -49,16 +44,15 @@ def run(config: Config) -> xr.Dataset:
     start = rng.normal(size=(config.starts, d)) * np.sqrt(top)
     x, shown = start, [start[:3]]
     for _ in range(config.steps):
-        # One over a bound of the curvature here.
+        # The step size is one over a bound of the curvature at x.
         x = x - rank_one.gradient(M, x) / (3 * (x**2).sum(1, keepdims=True) + top)
         shown.append(x[:3])
     newton = rng.normal(size=(config.starts, d)) * np.sqrt(top)
     for _ in range(200):
         H = rank_one.hessian(M, newton)
         step = np.linalg.solve(H, rank_one.gradient(M, newton)[..., None])[..., 0]
-        newton = newton - step * np.minimum(
-            1, 0.5 * np.sqrt(top) / np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300)
-        )
+        size = np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300)
+        newton = newton - step * np.minimum(1, 0.5 * np.sqrt(top) / size)
     solved = np.linalg.norm(rank_one.gradient(M, newton), axis=1) < 1e-10 * top**1.5
     signed = np.concatenate([known.points, -known.points])
     away = np.linalg.norm(newton[:, None] - signed, axis=2)
@@ -82,55 +76,43 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     values = np.sort(config.eigenvalues)[::-1]
-    M, points, top = data.M.values, data.points.values, values[0]
-    rounding = 1e-13 * len(values) * top
-    yield claim("gradient-0-sqrt", "gradient at 0 and at sqrt(lambda_i) v_i, largest").zero(
-        np.abs(rank_one.gradient(M, points)).max(), rounding * np.sqrt(top), "rounding"
-    )
-    apart = values - values[:, None]
-    expected = np.where(np.eye(len(values), dtype=bool), 2 * values[:, None], -apart)
-    found = np.linalg.eigvalsh(data.hessian.values)
-    yield claim(
-        "eigenvalues-hessian-automatic",
-        "eigenvalues of the Hessian by automatic differentiation less 2 lambda_i, lambda_i - lambda_j, largest",
-    ).zero(np.abs(found[:-1] - np.sort(expected, 1)).max(), rounding, "rounding")
-    yield claim("same-0-less", "the same at 0, less -lambda_j").zero(
-        np.abs(found[-1] - np.sort(-values)).max(), rounding, "rounding"
-    )
-    v = data.directions.values[0]
+    M, points, top, d = data.M.values, data.points.values, values[0], len(values)
+    rounding = 1e-13 * d * top
+    expected = np.where(np.eye(d, dtype=bool), 2 * values[:, None], values[:, None] - values)
+    found, v = np.linalg.eigvalsh(data.hessian.values), data.directions.values[0]
     along = np.einsum("i,pij,j->p", v, data.hessian.values, v)
-    yield claim("curvature-along-v", "curvature along v_1 less lambda_i - lambda_1, largest").zero(
-        np.abs(along[1:] - (np.append(values[1:], 0) - top)).max(), rounding, "rounding"
+    yield claim("gradient", r"gradient at 0 and at $\sqrt{\lambda_i}v_i$, largest").zero(
+        largest(rank_one.gradient(M, points)), rounding * np.sqrt(top), "rounding"
     )
-    yield claim("critical-points-without", "critical points without a negative eigenvalue, up to sign").count(
+    spectra, at_zero = largest(found[:-1], np.sort(expected, 1)), largest(found[-1], np.sort(-values))
+    down = largest(along[1:], np.append(values[1:], 0) - top)
+    for key, sentence, miss in (
+        ("spectra", r"Hessian by autodiff: eigenvalues less $2\lambda_i$, $\lambda_i - \lambda_j$", spectra),
+        ("spectrum-zero", r"Hessian by autodiff: eigenvalues at 0 less $-\lambda_j$", at_zero),
+        ("way-down", r"Hessian by autodiff: curvature along $v_1$ less $\lambda_i - \lambda_1$", down),
+    ):
+        yield claim(key, f"{sentence}, largest").zero(miss, rounding, "rounding")
+    yield claim("minima", "critical points without a negative eigenvalue, up to sign").count(
         1, int((found.min(1) > 0).sum()), "the global minimum alone"
     )
-    yield claim("f-minimum-sum", "f at the minimum over the sum of lambda_j^2, j > 1, over 4").equal(
-        1.0,
-        rank_one.objective(M, points[0]) / ((values[1:] ** 2).sum() / 4),
-        1e-12 * (1 + top**2 / values[1] ** 2),
-        "rounding",
+    floor = rank_one.objective(M, points[0]) / ((values[1:] ** 2).sum() / 4)
+    yield claim("floor", r"$f$ at the minimum over $\frac{1}{4}\sum_{j>1}\lambda_j^2$").equal(
+        1.0, floor, 1e-12 * (1 + top**2 / values[1] ** 2), "rounding"
     )
     kept = data.solved.values
-    yield claim(
-        "newton-s-method",
-        "Newton's method on the gradient: largest distance of its ends from the list",
-        given=data.solved.values,
-        otherwise="no start was solved",
-    ).zero(
+    sentence = "Newton's method on the gradient: largest distance of its ends from the list"
+    yield claim("newton", sentence, given=kept, otherwise="no start was solved").zero(
         lambda: data.away.values[kept].max() / np.sqrt(top),
         1e-5,
         "its gradients are below 1e-10 and the least curvature a hundredth",
         note=f"{kept.sum()} of {config.starts} starts, at {len(set(data.which.values[kept]))} points up to sign",
     )
     excess = rank_one.objective(M, data.end.values) - data.value.values[0]
-    gap = (values[0] - values[1]) / (4 * top)
-    yield claim(
-        "gradient-descent-random",
-        "gradient descent from random starts: largest f - f* in the end, over lambda_1^2",
-        given=gap * config.steps > 60,
-        otherwise="so few steps do not tell two near eigenvalues apart",
-    ).zero(excess.max() / top**2, 1e-6, "all second-order stationary points are global minima")
+    slow, otherwise = (values[0] - values[1]) / (4 * top), "so few steps do not tell two near eigenvalues apart"
+    sentence = r"gradient descent from random starts: largest $f - f^*$ in the end, over $\lambda_1^2$"
+    yield claim("descent", sentence, given=slow * config.steps > 60, otherwise=otherwise).zero(
+        excess.max() / top**2, 1e-6, "all second-order stationary points are global minima"
+    )
 
 
 @run.figure
@@ -143,14 +125,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(k, spectrum.min(), "o", ms=6, color="C0" if (spectrum > 0).all() else "C3")
     sheet.mark(left, y=0)
     names = [f"$\\sqrt{{\\lambda_{k + 1}}}v_{k + 1}$" for k in range(len(values))] + ["0"]
-    sheet.label(
-        left,
-        "Spectra of the Hessian at all critical points",
-        None,
-        "eigenvalues",
-        xticks=range(len(names)),
-        xticklabels=names,
-    )
+    title, ticks = "Spectra of the Hessian at all critical points", range(len(names))
+    sheet.label(left, title, None, "eigenvalues", xticks=ticks, xticklabels=names)
     path = data.path.values
     excess = rank_one.objective(data.M.values, path) - data.value.values[0]
     for k in range(path.shape[1]):

@@ -7,8 +7,9 @@ import xarray as xr
 
 from secant.curvature import critical_point, is_sosp
 from secant.lab import Figure, Findings, Options, claim, option, sheet, study
+from secant.studies.shared.differences import largest
 
-CASES = {  # coefficients of u, u^2, u^3, u^4, v^2, v^4, and the kind by claim 6.1.4
+CASES = {  # coefficients of u, u^2, u^3, u^4, v^2, v^4; the kind by claim 6.1.4
     "u^2 + 2 v^2": ((0, 1, 0, 0, 2, 0), "minimum"),
     "-u^2 - 2 v^2": ((0, -1, 0, 0, -2, 0), "maximum"),
     "u^2 - v^2": ((0, 1, 0, 0, -1, 0), "saddle"),
@@ -23,16 +24,14 @@ CASES = {  # coefficients of u, u^2, u^3, u^4, v^2, v^4, and the kind by claim 6
 
 
 class Config(Options):
-    radius: float = option(
-        1e-3, at_least=1e-5, at_most=0.3, help="of the circle around the point on which values are compared"
-    )
-    points: int = option(64, at_least=8, at_most=10_000, help="on that circle")
-    far: float = option(10.0, at_least=5, at_most=1e4, help="how far out in the flat region of w^2/(1 + w^2)")
-    tilt: float = option(0.1, at_least=0.01, at_most=0.35, help="of the double well w^4/4 - w^2/2 + tilt w")
+    radius: float = option(1e-3, at_least=1e-5, at_most=0.3, help="radius of the circle on which values are compared")
+    points: int = option(64, at_least=8, at_most=10_000, help="points on this circle")
+    far: float = option(10.0, at_least=5, at_most=1e4, help="place in the flat region of w^2/(1 + w^2)")
+    tilt: float = option(0.1, at_least=0.01, at_most=0.35, help="tilt of the double well w^4/4 - w^2/2 + tilt w")
 
 
 def polynomial(w: Any, coefficients: Any) -> Any:
-    """One row a function; `coefficients` are data, so that all of them share what is compiled."""
+    """A function for each row of `coefficients`. These are data, so that all functions share what is compiled."""
     u, v = w[0], w[1]
     terms = (u, u**2, u**3, u**4, v**2, v**4)
     return sum(coefficients[:, k] * term for k, term in enumerate(terms))
@@ -49,8 +48,8 @@ def well(w: np.ndarray, tilt: float) -> np.ndarray:
 @study("book/fig-6.1", section="6.1", title="Obstacles of nonconvex optimisation")
 def run(config: Config) -> xr.Dataset:
     r"""Claim 6.1.4: a point with $\nabla f = 0$ is a local minimum if $\nabla^2f \succ 0$, a local maximum if
-    $\nabla^2f \prec 0$, and a saddle if the Hessian has a positive and a negative eigenvalue. Otherwise it is
-    degenerate, and can be any of them: $w^4$, $-w^4$ and $w^3$ at 0. Figure 6.1 shows the three obstacles: a local
+    $\nabla^2f \prec 0$, and a saddle if the Hessian has a positive and a negative eigenvalue. Otherwise the point is
+    degenerate, and can be any of the three: $w^4$, $-w^4$ and $w^3$ at 0. Figure 6.1 shows three obstacles: a local
     minimum that is not the global one, a saddle, and a flat region, where the gradient is small and $f$ is far from
     its minimum.
     """
@@ -64,7 +63,7 @@ def run(config: Config) -> xr.Dataset:
         low.append(point.smallest)
         high.append(point.largest)
         values.append(polynomial(around, row[:, :, None])[0])
-    # u^2 has no place in the far flat region: there the function is read off its Taylor polynomial at w = far.
+    # In the flat region the function is replaced by its Taylor polynomial at w = far.
     w = config.far
     slope, bend = 2 * w / (1 + w**2) ** 2, (2 - 6 * w**2) / (1 + w**2) ** 3
     flat = np.array([[slope, bend / 2, 0, 0, 0, 0]])
@@ -95,41 +94,38 @@ def true_kind(values: np.ndarray) -> str:
 def check(data: xr.Dataset, config: Config) -> Findings:
     kinds = dict(zip(data.case.values, data.kind.values, strict=True))
     for case, (_, expected) in CASES.items():
-        yield claim(f"{case}-said-be-{expected}", f"{case}: is said to be {expected}").count(
-            1, int(kinds[case] == expected), "claim 6.1.4"
-        )
+        key = "kind-" + "".join({"+": "p", "-": "m"}.get(sign, sign) for sign in case if sign not in " ^")
+        yield claim(key, f"${case}$ counts as {expected}").count(1, int(kinds[case] == expected), "claim 6.1.4")
     exact = np.array([sorted((2 * c[1], 2 * c[4])) for c, _ in CASES.values()])
-    found = np.stack([data.smallest, data.largest], 1)
-    yield claim("smallest-eigenvalues-miss", "smallest and largest eigenvalues, largest miss").zero(
-        np.abs(found - exact).max(), 1e-13, "rounding"
+    yield claim("eigenvalues", "smallest and largest eigenvalues, largest miss").zero(
+        largest(np.stack([data.smallest, data.largest], 1), exact), 1e-13, "rounding"
     )
     clear = [case for case, (_, kind) in CASES.items() if kind in ("minimum", "maximum", "saddle")]
     agree = sum(true_kind(data.around.sel(case=case).values) == kinds[case] for case in clear)
-    yield claim("clear-cases-small", "clear cases that a small circle around them confirms").count(
+    yield claim("clear-cases", "clear cases that a small circle around them confirms").count(
         len(clear), agree, "claim 6.1.4"
     )
     doubtful = {true_kind(data.around.sel(case=c).values) for c in ("u^4 + v^4", "-u^4 - v^4", "u^3")}
-    yield claim("kinds-among-degenerate", "kinds among the degenerate points of footnote 2").count(
+    yield claim("degenerate", "kinds among the degenerate points of footnote 2").count(
         3, len(doubtful), "minimum, maximum and saddle"
     )
     w, slope = config.far, float(data.slope)
-    excess = w**2 / (1 + w**2)
-    yield claim(
-        "flat-region-excess", "flat region: excess over what a convex function could have at this gradient, |f'| |w|"
-    ).at_least(2.0, excess / (slope * w), "(1 + w^2)/2, and for a convex function at most 1")
-    yield claim("flat-region-same", "flat region: the same over (1 + w^2)/2").equal(
-        1.0, excess / (slope * w) / ((1 + w**2) / 2), 1e-12, "an identity"
+    ratio = w**2 / (1 + w**2) / (slope * w)
+    sentence = "flat region: excess over the bound of a convex function with this gradient, $|f'||w|$"
+    yield claim("flat-excess", sentence).at_least(2.0, ratio, "$(1 + w^2)/2$, and for a convex function at most 1")
+    yield claim("flat-law", "flat region: this ratio over $(1 + w^2)/2$").equal(
+        1.0, ratio / ((1 + w**2) / 2), 1e-12, "an identity"
     )
-    yield claim("flat-region-approximate", "flat region: an approximate second-order stationary point").count(
+    yield claim("flat-stationary", "flat region: an approximate second-order stationary point").count(
         1, int(data.stationary), "at the size of its own slope and curvature"
     )
     wells = data.wells.values
     values, bends = well(wells, config.tilt), 3 * wells**2 - 1
-    yield claim("double-well-local", "double well: local minima").count(
+    yield claim("wells", "double well: local minima").count(
         2, int((bends > 0).sum()), "the second derivative at the three roots"
     )
     yield claim(
-        "double-well-spurious", "double well: the spurious minimum lies above the global one by, over 2 tilt"
+        "spurious", "double well: excess of the spurious minimum over the global one, over twice the tilt"
     ).at_least(0.8, (values[2] - values[0]) / (2 * config.tilt), "2 tilt at first order: the wells are at -1 and 1")
 
 

@@ -4,15 +4,16 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
+from secant.studies.shared.differences import largest
 from secant.theory.landscape import rank_one
 
 EXTENT = 2.0
-"""Of the grid; beyond, the slope along x is larger than f can be: see the finding on large x."""
+"""Extent of the grid. Beyond, the slope along x is larger than f can be: see the finding on large x."""
 
 
 class Config(Seeded):
     grid: int = scaled(smoke=501, laptop=2_001, at_least=101, at_most=4_001, help="points of the grid along each axis")
-    curvature: float = option(0.25, at_least=0.05, at_most=0.6, help="gamma, 1/4 in the lemma")
+    curvature: float = option(0.25, at_least=0.05, at_most=0.6, help="gamma, which is 1/4 in the lemma")
     dim: int = options.dim(8, at_least=2, at_most=500)
     taus: tuple[float, ...] = option(
         (0.01, 0.1, 0.2, 0.25, 0.5, 0.9), at_least=1e-3, below=1, longest=20, help="values of tau"
@@ -33,8 +34,8 @@ def run(config: Config) -> xr.Dataset:
     $(\epsilon, \gamma)$-direction of improvement where $|\nabla f\cdot\delta| > \epsilon|\delta|$ or
     $\delta^\top\nabla^2f\,\delta < -\gamma|\delta|^2$. Lemma 6.4.4: if neither $x$ nor $z$ is a direction of
     improvement, then $f(x) = 0$. Lemma 6.4.3: there is a $c > 0$ such that for every $\tau < 1$, if neither is a
-    $(c\tau, \frac14)$-direction, then $f(x) \le \tau$. The largest such constant is $c = 1/\sqrt2$, by the point
-    $a^2 = \frac18$, $b^2 = \frac38$ with $a = x\cdot z$ and $b$ the length of the rest.
+    $(c\tau, \frac14)$-direction, then $f(x) \le \tau$. The largest such constant is $c = 1/\sqrt2$. The point that
+    sets it has $a^2 = \frac18$, $b^2 = \frac38$ with $a = x\cdot z$ and $b$ the length of the rest.
     """
     rng = np.random.default_rng(config.seed)
     gamma, axis = config.curvature, np.linspace(0, EXTENT, config.grid)
@@ -65,7 +66,7 @@ def run(config: Config) -> xr.Dataset:
         ]
     )
     plane = rank_one.improvement(along, np.linalg.norm(x - along[:, None] * z, axis=1))
-    # The largest f without a (c tau, gamma)-direction, for every tau; and large x, along rays.
+    # The largest f without a (c tau, gamma)-direction, for every tau; and the slope at large x, along rays.
     c = rank_one.robust_constant(gamma)
     free = (at.bend_x >= -gamma) & (at.bend_z >= -gamma)
     worst = [at.value[free & (np.maximum(at.slope_x, at.slope_z) <= c * tau)].max(initial=0.0) for tau in config.taus]
@@ -92,41 +93,33 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     gamma, c = config.curvature, rank_one.robust_constant(config.curvature)
-    yield claim(
-        "slopes-curvatures-vectors", "slopes and curvatures of vectors less those by x.z and |x|, largest"
-    ).zero(np.abs(data.direct - data.plane).max(), 1e-12, "the problem has two dimensions: rounding")
-    yield claim("least-ratio-slope", "least ratio of slope and min(f, 1) on the grid").at_least(
+    yield claim("plane", r"slopes and curvatures of vectors less those by $x\cdot z$ and $|x|$, largest").zero(
+        largest(data.direct, data.plane), 1e-12, "the problem has two dimensions: rounding"
+    )
+    yield claim("grid", r"least ratio of slope and $\min(f, 1)$ on the grid").at_least(
         c, data.trail[0], "no point breaks the lemma"
     )
-    yield claim("same-finer-finer", "the same on finer and finer grids").equal(
-        c, data.least, 1e-6, "the width of the last grid, times its slope of about 1"
-    )
+    why = "the width of the last grid, times its slope of about 1"
+    yield claim("fine-grid", "the same ratio on finer and finer grids").equal(c, data.least, 1e-6, why)
     if gamma == 0.25:
-        yield claim("constant-lemma-6.4.3", "largest constant of lemma 6.4.3").equal(
-            2**-0.5, data.least, 1e-6, "the same: 1/sqrt 2"
+        yield claim("constant", "largest constant of lemma 6.4.3").equal(
+            2**-0.5, data.least, 1e-6, r"$1/\sqrt{2}$, up to the width of the last grid"
         )
-        for name, found, exact in zip(("x.z", "rest"), data.worst.values, (1 / 8, 3 / 8), strict=True):
-            yield claim(f"worst-point-square-{name}", f"worst point: square of its part, {name}").equal(
-                exact, found**2, 1e-5, "the same"
-            )
-    yield claim("large-x-least", "large |x|: least slope along x, over all directions").at_least(
-        1.0, data.far.min(), "at least |x|^3 - |x|: there x always improves, as c tau is below 1"
-    )
+        for name, found, exact in zip((r"$x\cdot z$", "rest"), data.worst.values, (1 / 8, 3 / 8), strict=True):
+            key = "worst-rest" if name == "rest" else "worst-along"
+            yield claim(key, f"worst point: square of its part, {name}").equal(exact, found**2, 1e-5, why)
+    why = r"at least $|x|^3 - |x|$: there $x$ always improves, as $c\tau$ is below 1"
+    yield claim("large", "large $|x|$: least slope along $x$, over all directions").at_least(1.0, data.far.min(), why)
     axis = data.along.values
-    spots = np.argwhere(data.stuck.values)
-    home = [(axis[i], axis[j]) for i, j in spots]
-    yield claim("lemma-6.4.4-f", "lemma 6.4.4: largest f where neither direction improves, on the grid").zero(
-        max((float(rank_one.improvement(*spot).value) for spot in home), default=0.0), 1e-8, "x = z and x = -z alone"
+    stuck = [float(rank_one.improvement(axis[i], axis[j]).value) for i, j in np.argwhere(data.stuck.values)]
+    yield claim("lemma-6.4.4", "lemma 6.4.4: largest $f$ where neither direction improves, on the grid").zero(
+        max(stuck, default=0.0), 1e-8, "$x = z$ and $x = -z$ alone"
     )
+    sentence = r"largest $f$ without a direction of improvement, $\tau ="
     for tau, reached in zip(config.taus, data.reached.values, strict=True):
-        yield claim(
-            f"f-without-direction-{tau:g}", f"largest f without a direction of improvement, tau = {tau:g}"
-        ).at_most(tau, reached, "lemma 6.4.3")
+        yield claim(f"stuck-{tau:g}", f"{sentence} {tau:g}$").at_most(tau, reached, "lemma 6.4.3")
     tau, reached = max(zip(config.taus, data.reached.values, strict=True))
-    yield claim(
-        f"f-without-direction-improvement-{tau:g}",
-        f"largest f without a direction of improvement, tau = {tau:g}, whatever the length of delta",
-    ).erratum(
+    yield claim("bound", rf"{sentence} {tau:g}$, whatever the length of $\delta$").erratum(
         (r"f(x) \le f(x^*) + \delta", 0.0),
         (r"f(x) \le f(x^*) + \tau", tau),
         reached,
@@ -134,7 +127,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "a bound",
         relation="at most",
         where="section 6.4.2",
-        note="delta is the direction, of any length, also a vanishing one; the bound is the tau of definition 6.3.3",
+        note=r"$\delta$ is the direction, of any length, even a vanishing one; the bound is the $\tau$ of definition "
+        "6.3.3",
     )
 
 
@@ -147,15 +141,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     figure.colorbar(drawn, ax=left, label=r"larger slope over $\min(f, 1)$")
     left.plot(*data.worst, "*", ms=13, color="C3", label=f"worst point, {float(data.least):.4f}")
     left.plot(1, 0, "o", ms=8, color="C1", label="minimum, $x = z$")
-    sheet.label(
-        left,
-        f"Where no curvature is below $-{gamma:g}$",
-        r"$x\cdot z$",
-        "length of the rest",
-        {"loc": "upper right", "frameon": True, "framealpha": 0.85},
-        xlim=(0, 1.5),
-        ylim=(0, 1.5),
-    )
+    title = f"Where no curvature is below $-{gamma:g}$"
+    legend = {"loc": "upper right", "frameon": True, "framealpha": 0.85}
+    sheet.label(left, title, r"$x\cdot z$", "length of the rest", legend, xlim=(0, 1.5), ylim=(0, 1.5))
     left.grid(False)
     gammas = np.linspace(0.02, 0.98, 49)
     right.plot(gammas, [rank_one.robust_constant(g) for g in gammas], label="largest constant $c$")

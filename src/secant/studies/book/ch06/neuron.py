@@ -11,8 +11,8 @@ from secant.lab import Figure, Findings, Seeded, claim, estimate, option, option
 
 class Config(Seeded):
     samples: int = options.samples(2_000, 20_000, at_least=200, at_most=200_000)
-    features: int = option(5, at_least=2, at_most=50, help="dimension of the inputs")
-    points: int = option(200, at_least=10, at_most=5_000, help="random weights at which the gradient is looked at")
+    features: int = options.features(5, at_least=2, at_most=50)
+    points: int = option(200, at_least=10, at_most=5_000, help="random weights at which the gradient is measured")
     floor: float = option(0.2, at_least=0.02, at_most=0.9, help="c of c z + (1 - c) tanh z, the least slope")
     noise: float = option(0.3, at_least=1e-3, at_most=10, help="standard deviation of the noise")
     far: float = option(1e4, at_least=1e3, at_most=1e8, help="distance at which the secant constant is reached")
@@ -39,7 +39,7 @@ def bent(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def drive(x: np.ndarray, w: np.ndarray, star: np.ndarray, act: Callable[..., Any]) -> np.ndarray:
-    """The gradient at rows of weights, without noise: shape (points, d)."""
+    """The gradient without noise at rows of weights, (points, d)."""
     value, slope = act(w @ x.T)
     return ((value - act(star @ x.T)[0]) * slope) @ x / len(x)
 
@@ -50,8 +50,8 @@ def run(config: Config) -> xr.Dataset:
     $L = \frac12\mathbb E(y - \sigma(w\cdot x))^2$. Then
     $L = \frac12\mathbb E\epsilon^2 + \frac12\mathbb E(\sigma(w_*\cdot x) - \sigma(w\cdot x))^2$ and
     $\nabla L\cdot(w - w_*) = \mathbb E[\sigma'(\xi)\,\sigma'(w\cdot x)\,(w\cdot x - w_*\cdot x)^2] > 0$: the gradient
-    is positively correlated with the way to $w_*$. Where $\sigma' \ge c$ and $\mathbb E\,xx^\top \succeq \lambda$, the
-    restricted secant inequality holds with $\tau = c^2\lambda$, and no larger one.
+    is positively correlated with $w - w_*$. Where $\sigma' \ge c$ and $\mathbb E\,xx^\top \succeq \lambda$, the
+    restricted secant inequality holds with $\tau = c^2\lambda$, and with no larger $\tau$.
     """
     rng = np.random.default_rng(config.seed)
     scales = np.geomspace(1.5, 0.5, config.features)
@@ -59,7 +59,8 @@ def run(config: Config) -> xr.Dataset:
     points = star + rng.normal(size=(config.points, config.features)) * np.geomspace(0.1, 10, config.points)[:, None]
     away, found = points - star, {}
     inputs = x @ star
-    for name, act in (("sigmoid", bent), ("leaky", lambda z: leaky(z, config.floor))):
+    sloped = lambda z: leaky(z, config.floor)  # noqa: E731
+    for name, act in (("sigmoid", bent), ("leaky", sloped)):
         z = points @ x.T
         value, slope = act(z)
         gap = z - inputs
@@ -78,12 +79,9 @@ def run(config: Config) -> xr.Dataset:
             "smallest": values[0],
             "cross": ("sample", cross),
             "seen": float(np.abs(x @ vectors[:, 0]).mean()),
-            "far": float(drive(x, out[None], star, lambda z: leaky(z, config.floor))[0] @ (out - star)) / config.far**2,
+            "far": float(drive(x, out[None], star, sloped)[0] @ (out - star)) / config.far**2,
             "line": ("place", ((bent(line @ x.T)[0] - bent(inputs)[0]) ** 2).mean(1) / 2),
-            "line_leaky": (
-                "place",
-                ((leaky(line @ x.T, config.floor)[0] - leaky(inputs, config.floor)[0]) ** 2).mean(1) / 2,
-            ),
+            "line_leaky": ("place", ((sloped(line @ x.T)[0] - sloped(inputs)[0]) ** 2).mean(1) / 2),
         }
     )
 
@@ -91,36 +89,32 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     c, smallest = config.floor, float(data.smallest)
+    mean = r"$\mathbb{E}\,\sigma'(\xi)\sigma'(w\cdot x)(w\cdot x - w_*\cdot x)^2$"
     for name in ("sigmoid", "leaky"):
         inner, square = data[f"{name}_inner"].values, data[f"{name}_square"].values
-        yield claim(
-            f"{name}-grad-l-w",
-            f"{name}: grad L.(w - w*) less the mean of sigma'(xi) sigma'(w.x) (w.x - w*.x)^2, over it",
-        ).zero((np.abs(inner - square) / square).max(), 1e-9, "an identity: rounding of small differences")
-    yield claim("sigmoid-share-random", "sigmoid: share of random weights whose gradient points away from w*").share(
-        1.0,
-        xr.DataArray(data.sigmoid_inner > 0),
-        xr.DataArray(data.sigmoid_inner > -np.inf),
-        "positive correlation, at every w",
-        otherwise="no weights",
+        yield claim(f"identity-{name}", rf"{name}: $\nabla L\cdot(w - w_*)$ less {mean}, over it").zero(
+            (np.abs(inner - square) / square).max(), 1e-9, "an identity: rounding of small differences"
+        )
+    inner = data.sigmoid_inner
+    yield claim("correlation", r"sigmoid: share of random weights with $\nabla L\cdot(w - w_*) > 0$").share(
+        1.0, inner > 0, inner > -np.inf, "positive correlation, at every $w$", otherwise="no weights"
     )
-    ratio = data.leaky_inner / data.distance**2
-    yield claim("slope-least-c", "slope of at least c: least grad L.(w - w*)/|w - w*|^2 over c^2 lambda").at_least(
-        1.0, ratio.min() / (c**2 * smallest), "the restricted secant inequality", slack=1e-9
-    )
-    yield claim("same-far-out", "the same far out along the direction of the least variance").equal(
+    ratio = (data.leaky_inner / data.distance**2).min() / (c**2 * smallest)
+    sentence = r"slope of at least $c$: least $\nabla L\cdot(w - w_*)/|w - w_*|^2$ over $c^2\lambda$"
+    yield claim("secant", sentence).at_least(1.0, ratio, "the restricted secant inequality", slack=1e-9)
+    yield claim("secant-sharp", "this ratio far out along the direction of the least variance").equal(
         1.0,
         data.far / (c**2 * smallest),
         3 * (1 - c) / c * float(data.seen) / smallest / config.far + 50 / config.far,
-        "what tanh adds, at most 2 of |w.x - w*.x|: the constant is sharp",
+        r"what tanh adds, at most 2 of $|w\cdot x - w_*\cdot x|$: the constant is sharp",
     )
-    yield claim("mean-noise-times", "mean of noise times signal: the cross term of the loss").zero(
+    yield claim("noise", "mean of noise times signal: the cross term of the loss").zero(
         estimate(data.cross.values), 0.0, "the noise has mean zero, whatever the input"
     )
     curve = np.diff(data.line.values, 2)
-    yield claim(
-        "sigmoid-least-second", "sigmoid: least second difference of the loss along a line, over the largest"
-    ).at_most(-1e-3, curve.min() / curve.max(), "the loss is not convex")
+    yield claim("not-convex", "sigmoid: least second difference of the loss along a line, over the largest").at_most(
+        -1e-3, curve.min() / curve.max(), "the loss is not convex"
+    )
 
 
 @run.figure
@@ -134,6 +128,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         label = "sigmoid" if i == 0 else f"slope of at least {config.floor:g}"
         right.loglog(data.distance, data[f"{name}_inner"] / data.distance**2, "o", ms=3, color=f"C{i}", label=label)
     sheet.mark(right, y=config.floor**2 * float(data.smallest), label=r"$c^2\lambda$")
-    sheet.label(
-        right, "The gradient points the right way", r"$|w - w_*|$", r"$\nabla L\cdot(w - w_*)/|w - w_*|^2$", "best"
-    )
+    value = r"$\nabla L\cdot(w - w_*)/|w - w_*|^2$"
+    sheet.label(right, "The gradient points the right way", r"$|w - w_*|$", value, "best")

@@ -10,25 +10,24 @@ import xarray as xr
 from secant.curvature import critical_point
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.losses import half_mean
+from secant.studies.shared.differences import largest
 
 
 class Config(Seeded):
-    neurons: int = option(4, at_least=2, at_most=6, help="of the network and of its teacher")
-    features: int = option(3, at_least=2, at_most=10, help="dimension of the inputs")
+    neurons: int = option(4, at_least=2, at_most=6, help="neurons of the network and of its teacher")
+    features: int = options.features(3, at_least=2, at_most=10)
     samples: int = options.samples(200, at_least=50, at_most=5_000)
     steps: int = options.steps(600, at_least=100, at_most=50_000)
 
     def check(self) -> None:
         """Enough data for one minimum up to its symmetry."""
-        if self.samples < 10 * self.neurons * self.features:
-            raise ValueError(
-                f"samples: at least 10 for each of {self.neurons * self.features} weights, which is "
-                f"{10 * self.neurons * self.features}; got {self.samples}."
-            )
+        weights = self.neurons * self.features
+        if self.samples < 10 * weights:
+            raise ValueError(f"samples: {weights} weights need at least {10 * weights}, got {self.samples}.")
 
 
 def network(weights: Any, x: Any) -> Any:
-    """Sum of tanh of every neuron: weights of shape (neurons, features)."""
+    """The sum of tanh of all neurons, for weights (neurons, features)."""
     return jnp.tanh(x @ weights.T).sum(1)
 
 
@@ -38,10 +37,10 @@ def loss(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
 
 @study("book/sec-6.3", section="6.3", title="Symmetry makes saddle points")
 def run(config: Config) -> xr.Dataset:
-    r"""A network $h_\theta(x) = \sum_i\sigma(w_i\cdot x)$ is the same after any permutation of its neurons, and so is
-    its loss: with one minimum $\theta^*$ there are $k!$. Were the loss convex, their average $\bar\theta$ would be a
-    minimum, too; but its neurons are all equal, $\frac1k\sum_iw_i$, so that it is a network of one neuron. Gradient
-    descent from there keeps them equal, and ends in a critical point that is none: a saddle.
+    r"""A permutation of its neurons changes neither a network $h_\theta(x) = \sum_i\sigma(w_i\cdot x)$ nor its loss:
+    with one minimum $\theta^*$ there are $k!$ minima. If the loss were convex, their average $\bar\theta$ would be a
+    minimum, too. But the neurons of the average are all equal, $\frac1k\sum_iw_i$, so that it is a network of one
+    neuron. Gradient descent from there keeps them equal. It ends in a critical point that is no minimum: a saddle.
     """
     rng = np.random.default_rng(config.seed)
     k, d = config.neurons, config.features
@@ -59,7 +58,7 @@ def run(config: Config) -> xr.Dataset:
             losses.append((miss**2).mean() / 2)
         w = w - rate * ((miss[:, None] * (1 - act**2)).T @ x) / len(x)
         spread = max(spread, np.abs(w - w[0]).max())
-    # Newton's method on the one neuron that is left, to the last digit.
+    # Newton's method on the single neuron, to the last digit.
     one = w[0]
     for _ in range(30):
         t = np.tanh(x @ one)
@@ -96,38 +95,33 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claim("loss-permuted-minima", "loss at all permuted minima, largest").zero(
+    yield claim("minima", "loss at all permuted minima, largest").zero(
         data.at_minima.max(), 1e-28, "rounding: the data has no noise"
     )
-    yield claim("average-permuted-minima", "average of all permuted minima less the mean neuron").zero(
-        np.abs(data.average - data.star.mean("neuron")).max(), 1e-14, "rounding"
+    yield claim("average", "average of all permuted minima less the mean neuron").zero(
+        largest(data.average, data.star.mean("neuron")), 1e-14, "rounding"
     )
-    yield claim("loss-average-minima", "loss at the average of the minima").at_least(
+    yield claim("average-loss", "loss at the average of the minima").at_least(
         1e-6, data.at_average, "a convex loss would have 0 there"
     )
-    yield claim("neurons-average-distance", "neurons from the average: largest distance between two, all steps").zero(
+    yield claim("equal-neurons", "descent from the average: largest distance of two neurons, all steps").zero(
         data.spread, 1e-12, "they stay equal"
     )
-    yield claim("gradient-where-they", "gradient where they end").zero(
+    yield claim("end-gradient", "end of descent: gradient").zero(
         data.gradient, 1e-12, "Newton's method finds it to rounding"
     )
-    yield claim("loss-where-they", "loss where they end").at_least(
-        1e-6, data.at_saddle, "one neuron cannot fit several"
-    )
-    yield claim("where-they-end", "where they end is a saddle").count(
+    yield claim("end-loss", "end of descent: loss").at_least(1e-6, data.at_saddle, "one neuron cannot fit several")
+    yield claim("end-saddle", "end of descent: a saddle").count(
         1, int(data.kind.item() == "saddle"), "the Hessian has both signs"
     )
-    yield claim("smallest-eigenvalue-hessian", "smallest eigenvalue of its Hessian, with its error").at_most(
+    yield claim("end-curvature", "end of descent: smallest eigenvalue of the Hessian, with its error").at_most(
         0.0, data.smallest + data.error, "a way down"
     )
-    yield claim("eigenvalue-one-e", "that eigenvalue over the one of E[(h - y) sigma''(w.x) xx']").equal(
-        1.0,
-        data.smallest / data.pair,
-        1e-9,
-        "neurons move apart at the same mean: the network moves at second order alone",
-    )
-    yield claim("sum-neurons-moves", "sum of the neurons' moves along it").zero(
-        data.moved, 1e-12, "the same: none of the mean"
+    why = "neurons move apart at the same mean: the network moves at second order alone"
+    sentence = r"this eigenvalue over that of $\mathbb{E}\,(h - y)\sigma''(w\cdot x)xx^\top$"
+    yield claim("way-curvature", sentence).equal(1.0, data.smallest / data.pair, 1e-9, why)
+    yield claim("way-mean", "sum of the neurons' moves along its eigenvector").zero(
+        data.moved, 1e-12, "the mean of the neurons does not move"
     )
 
 
@@ -143,10 +137,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.label(middle, "Gradient descent from the average", "step", "loss", "best", xscale="log")
     right.plot(np.linspace(-1, 1, 81), data.along - data.at_saddle)
     right.plot(0, 0, "o", label="equal neurons")
-    sheet.label(
-        right,
-        "The way out: neurons move apart",
-        "along the smallest eigenvector",
-        "loss less that of equal neurons",
-        "best",
-    )
+    axes = "along the smallest eigenvector", "loss less that of equal neurons"
+    sheet.label(right, "The way out: neurons move apart", *axes, "best")

@@ -4,19 +4,16 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
+from secant.studies.shared.differences import relative
+from secant.studies.shared.orbits import orbit
 
 
 class Config(Seeded):
     samples: int = options.samples(4_000, 20_000, 20_000, at_least=500, at_most=10**6)
-    features: int = option(5, at_least=2, at_most=20, help="dimension of the inputs")
+    features: int = options.features(5, at_least=2, at_most=20)
     noise: float = option(0.1, at_least=0, at_most=0.5, help="standard deviation of the noise")
     looks: tuple[int, ...] = option(
-        (10, 50, 200, 400),
-        at_least=1,
-        at_most=5_000,
-        ascending=True,
-        longest=12,
-        help="steps at which the error is looked at",
+        (10, 50, 200, 400), at_least=1, at_most=5_000, ascending=True, longest=12, help="steps to compare errors at"
     )
     rate: float = option(1.0, at_least=0.1, at_most=2, help="step size")
 
@@ -26,22 +23,22 @@ def sigmoid(z: np.ndarray) -> np.ndarray:
 
 
 def integral(z: np.ndarray) -> np.ndarray:
-    """Of the sigmoid, from zero."""
+    """The integral of the sigmoid from zero."""
     return np.logaddexp(0, z) - np.log(2)
 
 
 def gradients(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the squared loss and of the surrogate."""
+    """The gradients of the squared loss and of the surrogate."""
     value = sigmoid(x @ w)
     return ((value - y) * value * (1 - value)) @ x / len(x), (value - y) @ x / len(x)
 
 
 @study("book/surrogate", section="6.2", title="A convex objective for one neuron")
 def run(config: Config) -> xr.Dataset:
-    r"""With $y = \sigma(w_*\cdot x) + \epsilon$ the vector $\mathbb E[(\sigma(w\cdot x) - y)\,x]$ is the gradient of
-    $g(w) = \mathbb E[T(w\cdot x) - \sigma(w_*\cdot x)\,w\cdot x]$, $T = \int_0\sigma$. It has the Hessian
-    $\mathbb E[\sigma'(w\cdot x)\,xx^\top] \succeq 0$, and is zero at $w_*$: $g$ is convex with the same minimum as the
-    squared loss. It lacks the factor $\sigma'(w\cdot x)$, so that there is no plateau.
+    r"""Let $y = \sigma(w_*\cdot x) + \epsilon$. The vector $\mathbb E[(\sigma(w\cdot x) - y)\,x]$ is the gradient of
+    $g(w) = \mathbb E[T(w\cdot x) - \sigma(w_*\cdot x)\,w\cdot x]$, $T = \int_0\sigma$. The Hessian of $g$ is
+    $\mathbb E[\sigma'(w\cdot x)\,xx^\top] \succeq 0$, and its gradient is zero at $w_*$. So $g$ is convex with the same
+    minimum as the squared loss. The gradient lacks the factor $\sigma'(w\cdot x)$, so that there is no plateau.
     """
     rng = np.random.default_rng(config.seed)
     x = rng.normal(size=(config.samples, config.features))
@@ -51,11 +48,9 @@ def run(config: Config) -> xr.Dataset:
     y = clean + config.noise * rng.normal(size=config.samples)
     errors = []
     for which, seen in ((0, clean), (1, clean), (1, y)):
-        w, row = np.zeros(config.features), []
-        for _ in range(config.looks[-1] + 1):
-            row.append(np.linalg.norm(w - star))
-            w = w - config.rate * gradients(x, seen, w)[which]
-        errors.append(row)
+        step = lambda w, which=which, seen=seen: w - config.rate * gradients(x, seen, w)[which]  # noqa: E731
+        path = orbit(step, np.zeros(config.features), config.looks[-1])
+        errors.append([np.linalg.norm(w - star) for w in path])
     aside = rng.normal(size=config.features)
     aside -= aside @ star / (star @ star) * star
     radii, aside = np.array([10.0, 20.0, 40.0]), aside / np.linalg.norm(aside)
@@ -64,7 +59,7 @@ def run(config: Config) -> xr.Dataset:
     probe, way = rng.normal(size=(8, config.features)), rng.normal(size=config.features) * 1e-4
     g = lambda w: (integral(x @ w) - clean * (x @ w)).mean()  # noqa: E731
     slope = [(g(w + way) - g(w - way)) / 2 for w in probe]
-    bends = [np.linalg.eigvalsh((x.T * (s := sigmoid(x @ w)) * (1 - s)) @ x / len(x)) for w in probe]
+    hessians = [(x.T * (s := sigmoid(x @ w)) * (1 - s)) @ x / len(x) for w in probe]
     bend = [(gradients(x, clean, w + way)[1] - gradients(x, clean, w - way)[1]) @ way / 2 for w in probe]
     return xr.Dataset(
         {
@@ -73,12 +68,9 @@ def run(config: Config) -> xr.Dataset:
             "slope": (("radius", "objective"), np.array(slopes)),
             "difference": ("probe", slope),
             "along": ("probe", [gradients(x, clean, w)[1] @ way for w in probe]),
-            "bend": (("probe", "mode"), np.stack(bends)),
+            "bend": (("probe", "mode"), np.stack([np.linalg.eigvalsh(hessian) for hessian in hessians])),
             "bend_difference": ("probe", bend),
-            "bend_along": (
-                "probe",
-                [way @ ((x.T * (s := sigmoid(x @ w)) * (1 - s)) @ x / len(x)) @ way for w in probe],
-            ),
+            "bend_along": ("probe", [way @ hessian @ way for hessian in hessians]),
             "rest": float(np.linalg.norm(gradients(x, clean, star)[1])),
             "floor": config.noise * np.sqrt(np.trace(inside @ (x.T @ x / len(x)) @ inside) / len(x)),
         },
@@ -88,40 +80,41 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    size = np.abs(data.along).max()
-    yield claim("differences-g-less", "differences of g less its gradient, over the largest").zero(
-        np.abs(data.difference - data.along).max() / size, 1e-6, "the third order of a step of 1e-4"
+    why = "the third order of a step of 1e-4"
+    yield claim("gradient", "differences of $g$ less its gradient, over the largest").zero(
+        relative(data.difference, data.along), 1e-6, why
     )
-    yield claim("differences-gradient-less", "differences of the gradient less E[sigma' xx'], over the largest").zero(
-        np.abs(data.bend_difference - data.bend_along).max() / np.abs(data.bend_along).max(), 1e-6, "the same"
+    yield claim("hessian", r"differences of the gradient less $\mathbb{E}\,\sigma'xx^\top$, over the largest").zero(
+        relative(data.bend_difference, data.bend_along), 1e-6, why
     )
-    yield claim("smallest-eigenvalue-hessian", "smallest eigenvalue of the Hessian of g, over 8 points").at_least(
+    yield claim("convex", "smallest eigenvalue of the Hessian of $g$, over 8 points").at_least(
         0.0, data.bend.min(), "convex"
     )
-    yield claim("gradient-g-w", "gradient of g at w*").zero(data.rest, 1e-14, "rounding")
-    error, floor = data.error, float(data.floor)
+    yield claim("minimum", "gradient of $g$ at $w_*$").zero(data.rest, 1e-14, "rounding")
+    otherwise = "both have arrived, or have hardly moved"
     for step in config.looks:
-        squared, other = (float(error.sel(objective=name)[step]) for name in ("squared", "surrogate"))
-        yield claim(
-            f"error-surrogate-squared-{step}",
-            f"error of the surrogate over that of the squared loss, step {step}",
-            given=squared > 1e-12 and step * config.rate >= 2,
-            otherwise="both have arrived, or have hardly moved",
-        ).at_most(1.0, other / squared, "no plateau")
+        squared, other = (float(data.error.sel(objective=name)[step]) for name in ("squared", "surrogate"))
+        some, sentence = squared > 1e-12 and step * config.rate >= 2, f"over that of the squared loss, step {step}"
+        yield claim(f"error-{step}", f"error of the surrogate {sentence}", given=some, otherwise=otherwise).at_most(
+            1.0, other / squared, "no plateau"
+        )
     yield claim(
-        "error-surrogate-noisy",
+        "noisy",
         "error of the surrogate on noisy data in the end, over the standard error of its minimum",
         given=config.noise >= 0.01 and config.looks[-1] * config.rate >= 200,
         otherwise="with hardly any noise, or after a few steps, there is nothing to compare",
-    ).at_most(4.0, lambda: data.noisy[-1] / floor, "the error of an estimate of so many weights from so many samples")
-    slope = np.log(data.slope / data.slope[0])
-    doubling = np.log(data.radius / data.radius[0])
+    ).at_most(
+        4.0,
+        lambda: data.noisy[-1] / float(data.floor),
+        "the error of estimating so many weights from so many samples",
+    )
+    slope, doubling = np.log(data.slope / data.slope[0]), np.log(data.radius / data.radius[0])
     for name, power in (("squared", -1.0), ("surrogate", 0.0)):
-        yield claim(f"exponent-gradient-far-{name}", f"exponent of |gradient| far out, {name}").equal(
+        yield claim(f"far-{name}", f"exponent of the gradient's size far out, {name}").equal(
             power,
             slope.sel(objective=name)[-1] / doubling[-1],
             0.05 + 3.3 * np.sqrt(1.25 * 40 / config.samples) / np.log(4),
-            "the next order, and the sampling error: only inputs within 1/|w| of its plane count",
+            "the next order, and the sampling error: only inputs within $1/|w|$ of its plane count",
         )
 
 

@@ -2,12 +2,15 @@
 
 import numpy as np
 import xarray as xr
+from scipy import optimize
 
 from secant.lab import Figure, Findings, Seeded, bootstrap, claim, option, options, sheet, study
+from secant.studies.shared.balls import in_ball
+from secant.studies.shared.orbits import orbit
 from secant.theory.landscape import escape, rank_one
 
 FALL = 0.1
-"""Above the minimum, where a run counts as escaped."""
+"""A run counts as escaped when its loss is this far above the minimum."""
 
 
 class Config(Seeded):
@@ -16,23 +19,11 @@ class Config(Seeded):
     )
     rate: float = option(0.05, at_least=0.01, at_most=0.06, help="step size of the runs")
     radii: tuple[float, ...] = option(
-        (1e-2, 1e-4, 1e-6, 1e-8),
-        at_least=1e-12,
-        at_most=1e-2,
-        shortest=2,
-        longest=8,
-        distinct=True,
-        help="radii of the push",
+        (1e-2, 1e-4, 1e-6, 1e-8), at_least=1e-12, at_most=1e-2, shortest=2, longest=8, distinct=True, help="of the push"
     )
     draws: int = options.draws(200, 2_000, at_least=20, at_most=20_000)
     dims: tuple[int, ...] = option(
-        (6, 60, 600),
-        at_least=6,
-        at_most=3_000,
-        shortest=2,
-        longest=4,
-        ascending=True,
-        help="dimensions that are compared",
+        (6, 60, 600), at_least=6, at_most=3_000, shortest=2, longest=4, ascending=True, help="dimensions to compare"
     )
 
     def check(self) -> None:
@@ -42,13 +33,8 @@ class Config(Seeded):
             raise ValueError(f"eigenvalues: the largest clearly above the next, got {self.eigenvalues}.")
 
 
-def in_ball(rng: np.random.Generator, draws: int, d: int) -> np.ndarray:
-    x = rng.normal(size=(draws, d))
-    return x * (rng.uniform(size=(draws, 1)) ** (1 / d) / np.linalg.norm(x, axis=1, keepdims=True))
-
-
 def escape_times(values: np.ndarray, start: np.ndarray, rate: float, level: float, limit: int) -> np.ndarray:
-    """Steps until f falls below a level, for a diagonal matrix; the limit where it does not."""
+    """Steps until f falls below a level, for a diagonal matrix, or the limit."""
     x, found = start, np.full(len(start), limit)
     left, square = np.arange(len(start)), (values**2).sum()
     for step in range(limit):
@@ -68,8 +54,8 @@ def run(config: Config) -> xr.Dataset:
     $\lambda_{\min}(\nabla^2f(\tilde x)) = -\gamma \le -\sqrt{\rho\epsilon}$. From $\tilde x$ pushed by $\eta\xi$,
     $\xi$ uniform in a ball of radius $r$, gradient descent lowers $f$ by $\tilde\Omega(T\epsilon^2/\ell)$ within
     $T = \tilde\Theta(\ell/\sqrt{\rho\epsilon})$ steps, with high probability. The part along the way out grows by
-    $1 + \eta\gamma$ a step: a ten times smaller push costs $\ln 10/\ln(1 + \eta\gamma)$ steps more, and a ten times
-    larger dimension half of that.
+    $1 + \eta\gamma$ a step. A ten times smaller push therefore costs $\ln 10/\ln(1 + \eta\gamma)$ more steps, and a ten
+    times larger dimension costs half as many.
     """
     rng = np.random.default_rng(config.seed)
     values = np.sort(config.eigenvalues)[::-1]
@@ -77,17 +63,16 @@ def run(config: Config) -> xr.Dataset:
     level, limit = (values[1:] ** 2).sum() / 4 + FALL, int(80 / np.log(escape.growth(config.rate, saddle.curvature)))
     push = in_ball(rng, config.draws, len(values))
     times = [escape_times(values, saddle.point + r * push, config.rate, level, limit) for r in config.radii]
-    still = saddle.point
-    for _ in range(500):
-        still = still - config.rate * rank_one.gradient(np.diag(values), still)
-    # The setting of the lemma: the step 1/l, the largest epsilon for which this is still a saddle.
+    M = np.diag(values)
+    still = orbit(lambda x: x - config.rate * rank_one.gradient(M, x), saddle.point, 500)[-1]
+    # The setting of the lemma: the step 1/l, and the largest epsilon for which this point is still a saddle.
     gamma, step, eps = saddle.curvature, 1 / saddle.smooth, saddle.curvature**2 / saddle.turn
     kappa = saddle.smooth / gamma
     T = int(np.ceil(2 * kappa * np.log(len(values) * kappa * 100)))
     x = saddle.point + step * eps * in_ball(rng, config.draws, len(values))
     for _ in range(T):
-        x = x - step * rank_one.gradient(np.diag(values), x)
-    fall = rank_one.objective(np.diag(values), saddle.point) - rank_one.objective(np.diag(values), x)
+        x = x - step * rank_one.gradient(M, x)
+    fall = rank_one.objective(M, saddle.point) - rank_one.objective(M, x)
     wide = []
     for d in config.dims:
         rest = np.linspace(values[2], 0.05, d - 2)
@@ -111,44 +96,28 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    values = np.sort(config.eigenvalues)[::-1]
+    values, T = np.sort(config.eigenvalues)[::-1], int(data["T"])
     gamma = values[0] - values[1]
     decade = escape.steps_per_decade(config.rate, gamma)
-    yield claim("gradient-descent-saddle", "gradient descent at the saddle: how far it moves in 500 steps").zero(
+    yield claim("still", "gradient descent at the saddle: distance moved in 500 steps").zero(
         data.still, 1e-4, "rounding grows, from 1e-16"
     )
-    small, large = min(config.radii), max(config.radii)
+    small, *rest = sorted(config.radii)
+    large = rest[-1]
     decades = np.log10(large / small)
     slope = (data.time.sel(radius=small) - data.time.sel(radius=large)).mean() / decades
-    yield claim(
-        "steps-decade-radius",
-        "steps a decade of the radius, for the same pushes",
-        given=decades >= 1,
-        otherwise="the radii are within a decade",
-    ).equal(
-        decade,
-        slope,
-        (1 + 20 * large * decade) / decades,
-        "whole steps, and what the largest push does beyond the first order",
-    )
-    order = sorted(config.radii)
-    for r in order[1:]:
-        step = np.log10(r / order[0])
-        yield claim(
-            f"median-escape-{r:g}-{order[0]:g}-decades",
-            f"median escape from {r:g} against {order[0]:g}, over the decades between",
-            given=step >= 1.9,
-            otherwise="less than two decades apart",
-        ).equal(
-            decade,
-            (np.median(data.time.sel(radius=order[0])) - np.median(data.time.sel(radius=r))) / step,
-            (1 + 20 * r * decade) / step,
-            "the same",
+    within, otherwise = (1 + 20 * large * decade) / decades, "the radii are within a decade"
+    why = "whole steps, and what the largest push does beyond the first order"
+    sentence = "steps a decade of the radius, for the same pushes"
+    yield claim("decade", sentence, given=decades >= 1, otherwise=otherwise).equal(decade, slope, within, why)
+    first = np.median(data.time.sel(radius=small))
+    for r in rest:
+        step, sentence = np.log10(r / small), f"median escape from {r:g} against {small:g}, over the decades between"
+        otherwise = "less than two decades apart"
+        yield claim(f"median-{r:g}", sentence, given=step >= 1.9, otherwise=otherwise).equal(
+            decade, (first - np.median(data.time.sel(radius=r))) / step, (1 + 20 * r * decade) / step, why
         )
-    yield claim(
-        f"share-pushes-after-{int(data['T'])}",
-        f"share of pushes after which f falls by T eps^2/l within T = {int(data['T'])} steps",
-    ).share(
+    yield claim("fall", rf"share of pushes after which $f$ falls by $T\epsilon^2/\ell$ within $T = {T}$ steps").share(
         1.0,
         data.fall >= data.needed,
         data.fall > -np.inf,
@@ -156,24 +125,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         within=0.03,
         otherwise="no push",
     )
-    first, last = config.dims[0], config.dims[-1]
-    middle = [_middle(d) for d in (first, last)]
-    near, far = (data.wide.sel(dim=d).values for d in (first, last))
+    few, many = config.dims[0], config.dims[-1]
+    near, far = (data.wide.sel(dim=d).values for d in (few, many))
     (apart,) = bootstrap(lambda kept: np.median(far[kept]) - np.median(near[kept]), config.draws)
-    yield claim(
-        f"median-escape-{last}-dimensions-{first}", f"median escape in {last} dimensions less that in {first}"
-    ).equal(
-        np.log(middle[0] / middle[1]) / np.log(1 + config.rate * gamma),
-        apart,
-        1.0,
-        "medians of the push along the way out; whole steps",
+    exact = np.log(_middle(few) / _middle(many)) / np.log(1 + config.rate * gamma)
+    yield claim("dimensions", f"median escape in {many} dimensions less that in {few}").equal(
+        exact, apart, 1.0, "medians of the push along the way out; whole steps"
     )
 
 
 def _middle(d: int) -> float:
     """The median size of one coordinate of a uniform point of the unit ball."""
-    from scipy import optimize
-
     return float(optimize.brentq(lambda m: float(escape.slab_share(2 * m, d)) - 0.5, 0, 1))
 
 
@@ -183,12 +145,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     values = np.sort(config.eigenvalues)[::-1]
     decade = escape.steps_per_decade(config.rate, values[0] - values[1])
     radii = np.array(config.radii)
-    low, mid, high = np.quantile(data.time, [0.05, 0.5, 0.95], axis=1)
-    left.errorbar(radii, mid, [mid - low, high - mid], fmt="o", ms=6, label="median, 5 to 95 %")
-    sheet.guide(left, radii, mid[0] - decade * np.log10(radii / radii[0]), f"{decade:.2f} steps a decade")
-    sheet.label(left, "A smaller push", "radius of the push", "steps to escape", "best", xscale="log")
-    dims = np.array(config.dims)
-    low, mid, high = np.quantile(data.wide, [0.05, 0.5, 0.95], axis=1)
-    right.errorbar(dims, mid, [mid - low, high - mid], fmt="o", ms=6, label="median, 5 to 95 %")
-    sheet.guide(right, dims, mid[0] + decade / 2 * np.log10(dims / dims[0]), "half as many a decade")
-    sheet.label(right, "A larger space", "dimension", "steps to escape", "best", xscale="log")
+    for axes, at, times, power, name, title, x in (
+        (left, radii, data.time, -1, f"{decade:.2f} steps a decade", "A smaller push", "radius of the push"),
+        (right, np.array(config.dims), data.wide, 1 / 2, "half as many a decade", "A larger space", "dimension"),
+    ):
+        low, mid, high = np.quantile(times, [0.05, 0.5, 0.95], axis=1)
+        axes.errorbar(at, mid, [mid - low, high - mid], fmt="o", ms=6, label="median, 5 to 95 %")
+        sheet.guide(axes, at, mid[0] + power * decade * np.log10(at / at[0]), name)
+        sheet.label(axes, title, x, "steps to escape", "best", xscale="log")

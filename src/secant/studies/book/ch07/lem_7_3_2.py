@@ -10,12 +10,7 @@ from secant.theory.landscape.escape import improve_or_localize
 
 class Config(Seeded):
     eigenvalues: tuple[float, ...] = option(
-        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1),
-        at_least=0.01,
-        at_most=10,
-        shortest=2,
-        longest=12,
-        help="of the matrix of the eigenvector objective",
+        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.01, at_most=10, shortest=2, longest=12, help="of the matrix"
     )
     runs: int = option(20, at_least=2, at_most=200, help="random starts of each function")
     steps: int = options.steps(120, at_least=5, at_most=1_000)
@@ -28,8 +23,8 @@ class Config(Seeded):
 def run(config: Config) -> xr.Dataset:
     r"""Let $f$ have an $\ell$-Lipschitz gradient, and $\eta \le 1/\ell$. Gradient descent then has
     $|x_\tau - x_0| \le \sqrt{2\eta t\,(f(x_0) - f(x_t))}$ for all $\tau \le t$. On a parabola of curvature $\ell$ the
-    first step has the ratio $1/\sqrt{2 - \eta\ell}$ of the two: the bound is reached at $\eta = 1/\ell$, broken
-    beyond, and where the gradient hardly changes it is $1/\sqrt2$.
+    ratio of the two sides after the first step is $1/\sqrt{2 - \eta\ell}$. The step reaches the bound at
+    $\eta = 1/\ell$ and breaks it beyond. Where the gradient hardly changes, the ratio is $1/\sqrt2$.
     """
     rng = np.random.default_rng(config.seed)
     M = np.diag(config.eigenvalues)
@@ -64,25 +59,21 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
+    slack = {"slack": 1e-6, "note": "the slack is the rounding of small decreases"}
     for name in data.function.values:
         yield claim(
-            f"{name}-distance-bound-runs", f"{name}: largest distance over its bound, all runs, steps and step sizes"
-        ).at_most(
-            1.0,
-            data.largest.sel(function=name).max(),
-            "lemma 7.3.2",
-            slack=1e-6,
-            note="the slack is the rounding of small decreases",
-        )
+            f"bound-{name}", f"{name}: largest distance over its bound, all runs, steps and step sizes"
+        ).at_most(1.0, data.largest.sel(function=name).max(), "lemma 7.3.2", **slack)
+    parabola = "parabola: distance of the first step over its bound"
     for share in config.eta_lambdas:
-        yield claim(
-            f"parabola-first-step-{share:g}", f"parabola, first step at {share:g} of 1/l: distance over its bound"
-        ).equal(1 / np.sqrt(2 - share), data.first.sel(lr=share), 1e-9 / share, "an identity")
-    yield claim("parabola-first-step", "parabola, first step at 1.5 of 1/l: the same").at_least(
-        1.0, data.beyond, "beyond 1/l the bound is broken"
+        yield claim(f"first-step-{share:g}", rf"{parabola}, $\eta\ell = {share:g}$").equal(
+            1 / np.sqrt(2 - share), data.first.sel(lr=share), 1e-9 / share, "an identity"
+        )
+    yield claim("beyond", rf"{parabola}, $\eta\ell = 1.5$").at_least(
+        1.0, data.beyond, r"beyond $1/\ell$ the bound is broken"
     )
-    yield claim("parabola-first-step-1.5", "parabola, first step at 1.5 of 1/l, value").equal(
-        np.sqrt(2), data.beyond, 1e-12, "1/sqrt(2 - 1.5)"
+    yield claim("beyond-value", rf"{parabola}, $\eta\ell = 1.5$, by the formula").equal(
+        np.sqrt(2), data.beyond, 1e-12, r"$1/\sqrt{2 - 1.5}$"
     )
 
 

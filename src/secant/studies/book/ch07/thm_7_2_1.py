@@ -17,7 +17,7 @@ class Config(Seeded):
         (3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.05, at_most=10, shortest=2, longest=12, help="of the matrix"
     )
     share: float = option(
-        0.05, at_least=0.005, at_most=0.2, help="epsilon over the largest at which the start is no second-order point"
+        0.05, at_least=0.005, at_most=0.2, help="epsilon over its largest value at which the start counts as a saddle"
     )
     draws: int = options.draws(20, 200, at_least=3, at_most=2_000)
     steps: int = options.steps(700, 4_000, at_least=100, at_most=50_000)
@@ -53,11 +53,8 @@ def run(config: Config) -> xr.Dataset:
 
     def together(draw: Any) -> Map:
         """Both variants and plain descent as one system, compiled once."""
-        parts = (
-            perturbed(f, lr, eps, below=eps, wait=wait, seed=draw),
-            perturbed(f, lr, eps, seed=draw),
-            gradient_descent(f, lr),
-        )
+        rare, noisy = perturbed(f, lr, eps, below=eps, wait=wait, seed=draw), perturbed(f, lr, eps, seed=draw)
+        parts = rare, noisy, gradient_descent(f, lr)
         return Map(
             lambda x: tuple(part.init(x) for part in parts),
             lambda states: tuple(part.step(state) for part, state in zip(parts, states, strict=True)),
@@ -79,16 +76,16 @@ def run(config: Config) -> xr.Dataset:
 
 
 def lowest(M: np.ndarray, x: np.ndarray, eps: float) -> np.ndarray:
-    """The smallest eigenvalue of the Hessian where the gradient is small enough to ask, minus infinity elsewhere."""
+    """The smallest eigenvalue of the Hessian where the gradient is at most `eps`, minus infinity elsewhere."""
     found = np.full(x.shape[:-1], -np.inf)
     small = np.linalg.norm(rank_one.gradient(M, x), axis=-1) <= eps
-    small[..., 2] = False  # plain descent, which does not move
+    small[..., 2] = False  # plain descent does not move
     found[small] = np.linalg.eigvalsh(rank_one.hessian(M, x[small]))[:, 0]
     return found
 
 
 def first_found(data: xr.Dataset, eps: float, gamma: float) -> xr.DataArray:
-    """The first step of every run at an (eps, gamma) second-order stationary point; one beyond the last where none."""
+    """The first step of every run at an (eps, gamma) second-order stationary point, or one beyond the last step."""
     there = (data.slope <= eps) & (data.low >= -gamma)
     return xr.where(there.any("step"), there.argmax("step"), data.sizes["step"])
 
@@ -98,45 +95,35 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     _, saddle, eps, _ = setting(config)
     gamma, budget = np.sqrt(saddle.turn * eps), saddle.smooth * saddle.height / eps**2
     found = first_found(data, eps, gamma)
-    last = min(config.steps, int(budget))
-    yield claim("start-sqrt-rho", "start: sqrt(rho eps) over minus the smallest eigenvalue of its Hessian").at_most(
-        1.0, gamma / saddle.curvature, "it is a saddle, and no more"
-    )
+    sentence = r"start: $\sqrt{\rho\epsilon}$ over minus the smallest eigenvalue of its Hessian"
+    yield claim("start", sentence).at_most(1.0, gamma / saddle.curvature, "it is a saddle, and no more")
     enough = 4 * np.log(saddle.smooth / eps) * saddle.smooth / saddle.curvature
+    what = r"runs that find an $\epsilon$-second-order point within $\ell(f_0 - f^*)/\epsilon^2$"
     for name in ("rare", "noisy"):
         row = found.sel(variant=name)
-        yield claim(
-            f"{name}-pushes-runs-find-{budget:,.0f}",
-            f"{name} pushes: runs that find an eps-second-order point within l (f_0 - f*)/eps^2 = {budget:,.0f} steps",
-        ).share(
+        yield claim(f"found-{name}", f"{name} pushes: {what} = {budget:,.0f} steps").share(
             1.0,
-            row <= last,
+            row <= min(config.steps, int(budget)),
             (row >= 0) & (config.steps >= enough),
             "theorem 7.2.1 with the constant 1",
             within=0.05,
             otherwise="so few steps do not show it",
             note=f"the slowest after {int(row.max()):,} steps",
         )
-    yield claim("gradient-descent-how", "gradient descent: how far it moves from the saddle").zero(
+    yield claim("plain", "gradient descent: distance moved from the saddle").zero(
         data.moved.sel(variant="plain"), 1e-6, "rounding, which grows"
     )
     rare = data.sel(variant="rare")
     steep = (rare.slope > eps).isel(step=slice(None, -1)).values
-    fall = -np.diff(rare.value.values, axis=1)
-    yield claim(
-        "rare-pushes-least",
-        "rare pushes: least decrease of f where |grad f| > eps, over eps^2/2l",
-        given=steep,
-        otherwise="the gradient is never that large",
-    ).at_least(1.0, lambda: fall[steep].min() / (eps**2 / (2 * saddle.smooth)), "the descent lemma")
-    slope = rare.slope.values[:, :-1]
-    yield claim(
-        "rare-pushes-same", "rare pushes: the same over |grad f|^2/2l, least", given=steep, otherwise="the same"
-    ).at_least(
-        1.0,
-        lambda: (fall[steep] / slope[steep] ** 2).min() * 2 * saddle.smooth,
-        "the descent lemma, at every step",
-        slack=1e-6,
+    fall, slope = -np.diff(rare.value.values, axis=1), rare.slope.values[:, :-1]
+    otherwise = "the gradient is never that large"
+    sentence = r"rare pushes: least decrease of $f$ where $|\nabla f| > \epsilon$, over $\epsilon^2/2\ell$"
+    yield claim("fall", sentence, given=steep, otherwise=otherwise).at_least(
+        1.0, lambda: fall[steep].min() / (eps**2 / (2 * saddle.smooth)), "the descent lemma"
+    )
+    sentence, why = r"rare pushes: least decrease there over $|\nabla f|^2/2\ell$", "the descent lemma, at every step"
+    yield claim("fall-each", sentence, given=steep, otherwise=otherwise).at_least(
+        1.0, lambda: (fall[steep] / slope[steep] ** 2).min() * 2 * saddle.smooth, why, slack=1e-6
     )
 
 
@@ -147,29 +134,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     least = rank_one.critical_points(M).values[0]
     names = {"plain": "gradient descent", "noisy": "noise at every step", "rare": "rare pushes"}
     for i, (name, label) in enumerate(names.items()):
-        value = data.value.sel(variant=name) - least
-        for k in range(min(8, config.draws)):
-            left.plot(
-                np.arange(config.steps + 1), value[k], color=f"C{i}", lw=1.2, alpha=0.7, label=label if k == 0 else None
-            )
+        for k, value in enumerate(data.value.sel(variant=name).values[:8] - least):
+            left.plot(value, color=f"C{i}", lw=1.2, alpha=0.7, label=None if k else label)
     sheet.label(left, "From the saddle", "step", "$f - f^*$", "best")
     found = first_found(data, eps, np.sqrt(saddle.turn * eps))
     for i, name in ((1, "noisy"), (2, "rare")):
         steps = np.sort(found.sel(variant=name).values)
-        right.step(
-            np.append(steps, config.steps),
-            np.append(np.arange(1, len(steps) + 1) / len(steps), 1),
-            where="post",
-            color=f"C{i}",
-            label=names[name],
-        )
+        share = np.append(np.arange(1, len(steps) + 1) / len(steps), 1)
+        right.step(np.append(steps, config.steps), share, where="post", color=f"C{i}", label=names[name])
     sheet.mark(right, x=saddle.smooth * saddle.height / eps**2, label=r"$\ell\,(f_0 - f^*)/\epsilon^2$")
-    sheet.label(
-        right,
-        "Second-order stationary points",
-        "step",
-        "share of the runs that found one",
-        "best",
-        xscale="log",
-        ylim=(0, 1.03),
-    )
+    title, log = "Second-order stationary points", {"xscale": "log", "ylim": (0, 1.03)}
+    sheet.label(right, title, "step", "share of the runs that found one", "best", **log)
