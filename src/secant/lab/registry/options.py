@@ -67,30 +67,7 @@ SHARED = {name: value for name, value in vars().items() if isinstance(value, Sha
 """Name -> maker: a study declares none of these names otherwise."""
 
 
-@typing.dataclass_transform(
-    frozen_default=True,
-    field_specifiers=(
-        option,
-        scaled,
-        steps,
-        draws,
-        samples,
-        features,
-        dim,
-        width,
-        widths,
-        layers,
-        batch,
-        batches,
-        lr,
-        lrs,
-        ratio,
-        ratios,
-        eta_lambda,
-        eta_lambdas,
-        seed,
-    ),
-)
+@typing.dataclass_transform(frozen_default=True)
 class Options:
     """A study's configuration: whatever inherits from it is a frozen dataclass of its fields.
 
