@@ -209,7 +209,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                 continue  # equal to the error of the square
             error = 2 * data.noise.sortby(size).sel(third=test) if name == "logistic" else None
             values = np.abs(rows.sel({along: test}))
-            axes.errorbar(rows[size], values, error, fmt="o-", ms=4, color=f"C{i}", label=test)
+            axes.errorbar(rows[size], values, error, fmt="o-", ms=4, color=f"C{i}", label=NAMES[test])
         middle = float(np.abs(rows).max())
         sheet.guide(axes, rows[size], 1.6 * middle * rows[size] / float(rows[size].max()), r"$\propto\eta$")
         sheet.label(axes, title, r"$\eta$", None, "lower right", xscale="log", yscale="log")
