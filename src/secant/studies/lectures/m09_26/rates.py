@@ -113,21 +113,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     rates = np.abs(1 - best * data.ratio.values[:, None] * data.curvature.values)
     slowest = [[*sorted(set(np.round(row, 12)))[::-1], 0.0] for row in rates]
     fades = [1e4 * (row[1] / row[0]) ** (2 * config.steps) + 1e-10 for row in slowest]
-    left_over = "what is left of the second slowest direction"
+    left_over, steep = "what is left of the second slowest direction", r"|1 - \eta\lambda_{\max}|"
+    note = "Beyond the best step size the steepest direction is the slowest."
     for ratio, found, fade in zip(data.ratio.values, data["factor"].values, fades, strict=True):
         what = f"factor a step at {ratio:g} of the best step size"
         if ratio <= 1:
             name = rf"{what}, $1 - \eta\lambda_{{\min}}$"
             yield claim(f"factor-{ratio:g}", name).equal(1 - ratio * best, found, fade, left_over)
         else:
+            printed, right = (r"1 - \eta\lambda_{\min}", 1 - ratio * best), (steep, ratio * best * kappa - 1)
             yield claim(f"factor-{ratio:g}", what).erratum(
-                (r"1 - \eta\lambda_{\min}", 1 - ratio * best),
-                (r"|1 - \eta\lambda_{\max}|", ratio * best * kappa - 1),
-                found,
-                fade,
-                left_over,
-                where="seventh lecture, first intuition",
-                note="Beyond the best step size the steepest direction is the slowest.",
+                printed, right, found, fade, left_over, where="seventh lecture, first intuition", note=note
             )
     yield claim("best-factor", "best factor a step, by the condition number").equal(
         (kappa - 1) / (kappa + 1), data["factor"][2], fades[2], left_over

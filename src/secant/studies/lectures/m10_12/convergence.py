@@ -10,7 +10,7 @@ import xarray as xr
 from scipy import optimize
 
 from secant.core.device import jit
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, options, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, fits_memory, options, sheet, study
 from secant.studies.shared.exponents import exponent
 from secant.theory.wide import lazy_convergence as lc
 
@@ -155,16 +155,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         what = rf"{name} motion of a neuron over $\sqrt{{\mathcal L(0)}}$: exponent of the width"
         yield claim(f"{name}-motion", what).equal(-0.5, exponent(values / np.sqrt(loss)), order, why)
     gap = lambda log: math.log(lc.motion_bound(*start, m, math.exp(log)) / lc.allowed_motion(start[1], m))  # noqa: E731
+    printed = r"16\,m^2\mathcal L(0)/\lambda_0^2", 16 * m**2 * start[0] / start[1] ** 2
+    right = r"512\,m^4\mathcal L(0)/\lambda_0^4", lc.enough_width(*start, m)
+    found, rounding = math.exp(optimize.brentq(gap, 0, 50)), Tolerance(0.0, 1e-9, "rounding")
+    where = "lecture of 10/12, behind the second lemma"
+    note = r"To solve for the width both sides are squared. Before, the root of the loss has lost $\sqrt{2}$."
     yield claim("enough-width", "width from which the second lemma's motion is allowed by the first").erratum(
-        (r"16\,m^2\mathcal L(0)/\lambda_0^2", 16 * m**2 * start[0] / start[1] ** 2),
-        (r"512\,m^4\mathcal L(0)/\lambda_0^4", lc.enough_width(*start, m)),
-        math.exp(optimize.brentq(gap, 0, 50)),
-        0,
-        "rounding",
-        relative=1e-9,
-        where="lecture of 10/12, behind the second lemma",
-        by="derivation",
-        note=r"To solve for the width both sides are squared. Before, the root of the loss has lost $\sqrt{2}$.",
+        printed, right, found, rounding, where=where, by="derivation", note=note
     )
 
 

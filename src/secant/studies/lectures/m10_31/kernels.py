@@ -156,15 +156,12 @@ def spectrum(data: xr.Dataset, config: Config) -> Findings:
     values, psi = eigen(terms, half)
     left = 2 / (np.pi**2 * (terms - 0.5))
     inner = (values * psi[0]) ** 2  # squared products of K(1/2, .) with the eigenfunctions
+    printed = r"\mathcal H = T^{-1}L^2:\ \|Tf\|^2", (inner * values**2).sum()
+    right, found = (r"\mathcal H = T^{1/2}L^2:\ \|T^{-1/2}f\|^2", (inner / values).sum()), kernel(half, half)[0, 0]
+    where = "lecture of 10/31, the space of a kernel"
+    note = "Functions of the space are smoother than square-integrable functions, by half of the operator."
     yield claim("norm-erratum", r"squared norm of $K(x, \cdot)$, which is $K(x, x)$, at $x = 1/2$").erratum(
-        (r"\mathcal H = T^{-1}L^2:\ \|Tf\|^2", (inner * values**2).sum()),
-        (r"\mathcal H = T^{1/2}L^2:\ \|T^{-1/2}f\|^2", (inner / values).sum()),
-        kernel(half, half)[0, 0],
-        left,
-        "the terms left out",
-        by="derivation",
-        where="lecture of 10/31, the space of a kernel",
-        note="Functions of the space are smoother than square-integrable functions, by half of the operator.",
+        printed, right, found, left, "the terms left out", by="derivation", where=where, note=note
     )
     for order in range(2):
         exact, found = 1 / ((order + 0.5) * np.pi) ** 2, estimate(data.sampled[:, order])

@@ -15,7 +15,7 @@ class Config(Seeded):
     alphas: tuple[float, ...] = option((2.0, 0.5, 0.1), at_least=0.03, at_most=10, help="sizes of the start")
 
     def check(self) -> None:
-        """Refuses data that not all can be fitted."""
+        """Refuses data that cannot all be fitted."""
         if self.samples >= self.parameters:
             raise ValueError(f"samples: must be below parameters, {self.parameters}, got {self.samples}.")
 

@@ -17,7 +17,7 @@ class Config(Seeded):
     )
 
     def check(self) -> None:
-        """Refuses data that not all can be fitted."""
+        """Refuses data that cannot all be fitted."""
         if self.samples >= self.dimension:
             raise ValueError(f"samples: must be below dimension, {self.dimension}, got {self.samples}.")
 

@@ -124,7 +124,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     large, few = config.width >= LARGE, f"a claim about networks, judged from {LARGE} hidden units on"
     note = "Samples with large residuals have directions of their own. With residuals exchanged the fit is better."
     yield claim("hessian", r"$R^2$ of $C = \alpha H$ at the end", given=large, otherwise=few).equal(
-        1.0, fit(noise[-1], hessian[-1]), 0.1, "an equality; a tenth is for directions that it may miss", note=note
+        1.0, fit(noise[-1], hessian[-1]), 0.1, "an equality; a tenth allows for directions that it may miss", note=note
     )
     name = r"$R^2$ of $C = \alpha H$ at the end less the $R^2$ of $C = \alpha I$"
     gain = lambda: fit(noise[-1], hessian[-1]) - fit(noise[-1], np.eye(config.directions))  # noqa: E731

@@ -109,7 +109,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("one-sample", "one sample a step: critical step over $2/k$", one * data.diagonal / 2),
     ):
         yield claim(key, name).equal(1.0, ratio, 1e-7, "an identity: the tolerance of the search")
-    name = f"{config.few} samples: spectral radius over all batches there, less 1"
+    name = f"{config.few} samples: spectral radius over all batches at the critical step, less 1"
     why = "an identity: rounding of eigenvalues of a matrix that is not symmetric"
     yield claim("spectral-radius", name).zero(np.abs(data.radius - 1).max(), 1e-9, why)
     name = "growth of second moments a step"
@@ -133,7 +133,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         found = Estimate(float(data.exponent[i, 1]), float(data.error[i, 1]), config.runs - 1)
         typical = claim(f"lyapunov-{batch}", f"batch {batch}: Lyapunov exponent at the mean-square critical step")
         if batch == 1:
-            # A step of 2/k reflects the parameters at the plane of a sample: every run keeps its distance.
+            # A step of 2/k reflects the parameters at the plane of a sample, so every run keeps its distance.
             yield typical.zero(found, 2 / config.steps, memory)
         else:
             yield typical.at_most(0.0, found, f"Jensen's inequality; {memory}", slack=2 / config.steps)

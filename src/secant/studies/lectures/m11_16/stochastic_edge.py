@@ -152,7 +152,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         )
         name = f"batch {batch}: step size over the one that second moments bear, last quarter"
         yield claim(f"batch-{batch}-bearable", name, given=judged, otherwise=reason).equal(
-            1.0, borne, 0.2, "our guess: it settles where the linearised run is neutral in the mean square"
+            1.0, borne, 0.2, "our guess: the run settles where its linearisation is neutral in the mean square"
         )
     name = r"sharpness over $2/\eta$ with the smallest batch less the same with all samples, last quarter"
     seen = large and reached and np.isfinite(sharpness).all()

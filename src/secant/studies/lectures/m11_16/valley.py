@@ -92,7 +92,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     rise = valley_drift(SLOPES, alpha, lr)[1]
     name = "change of the curvature that rises while the trace falls"
-    yield claim("rising", name).at_least(0.0, rise, "its slope is against the sum of all")
+    yield claim("rising", name).at_least(0.0, rise, "its slope is opposite to the sum of all slopes")
     yield from falls(data, config)
 
 

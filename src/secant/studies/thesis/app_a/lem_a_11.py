@@ -165,7 +165,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         level = LEVELS[excess.argmax()]
         # The error is that of an event as frequent as allowed, because an event that never occurs has no error.
         found = Estimate(excess.max(), np.sqrt((1 - level) / (level * config.draws)))
-        sentence = f"{lemma}, {name}: largest frequency of an excess over the allowed one, of five levels"
+        sentence = f"{lemma}, {name}: frequency of an excess over the allowed frequency, largest of five levels"
         note = f"largest where a probability of {level:g} is allowed"
         yield claim(f"tail-{lemma}", sentence).at_most(1.0, found, bound, note=note)
     radius, start = float(RADII[-1]), _threshold(config)

@@ -108,7 +108,7 @@ def _gauss_newton(depth: int, x: jax.Array, y: jax.Array, config: Config) -> flo
 
 
 def _distances(data: xr.Dataset, depth: int) -> xr.DataArray:
-    """Root mean square over each group of networks, each of which is one `network` of the result."""
+    """Root mean square over each group of networks; a group is one `network` of the result."""
     gap = (data.exact - data.estimate).sel(depth=depth).transpose("width", "network").values
     groups = [np.sqrt((group**2).mean(axis=1)) for group in np.array_split(gap, GROUPS, axis=1)]
     return xr.DataArray(np.stack(groups, axis=1), {"width": data.width}, ("width", "network"))

@@ -72,7 +72,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
                 why = "the smallest test loss and the best alignment of all"
                 yield claim(f"{panel}-{name}-{key}", sentence).at_least(0.0, estimate(gain), why, note=note)
         after, before = (one.near_loss.isel(near_step=part).values for part in (slice(1, None), slice(-1)))
-        sentence = f"{title}: largest factor of the training loss of weights near zero in one step"
+        sentence = f"{title}: largest growth factor of the training loss of weights near zero in one step"
         why = "no catapult: below its critical step gradient descent only falls, to the rounding of float32"
         yield claim(f"{panel}-rise", sentence).at_most(1.0, (after / before).max(), why, slack=1e-5)
         sentence = f"{title}: share of the draws that weights near zero train, and that are compared"
