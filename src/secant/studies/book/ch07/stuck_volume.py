@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, options, sheet, study
-from secant.studies.shared.balls import in_ball
+from secant.studies.shared.landscapes.balls import in_ball
 from secant.theory.landscape import escape, rank_one
 
 
