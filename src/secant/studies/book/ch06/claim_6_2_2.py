@@ -33,10 +33,8 @@ def run(config: Config) -> xr.Dataset:
     curvature = np.array(config.curvatures)
     low, high = curvature.min(), curvature.max()
     smooth, ones = 2 + 2 * config.ripple, np.ones(len(curvature))
-    paths = {
-        name: orbit(lambda w, rate=rate: w - rate * curvature * w, ones, config.steps)
-        for name, rate in (("pl", 1 / high), ("secant", low / high**2))
-    }
+    descend = lambda rate: orbit(lambda w: w - rate * curvature * w, ones, config.steps)  # noqa: E731
+    paths = {"pl": descend(1 / high), "secant": descend(low / high**2)}
     wave = orbit(lambda w: w - wavy(w, config.ripple)[1] / smooth, np.array(3.0), config.steps)
     return xr.Dataset(
         {f"{name}_path": (("step", "feature"), np.stack(path)) for name, path in paths.items()}

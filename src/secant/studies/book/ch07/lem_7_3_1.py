@@ -5,7 +5,7 @@ import xarray as xr
 from scipy import optimize
 
 from secant.lab import Figure, Findings, Seeded, bootstrap, claim, option, options, sheet, study
-from secant.studies.shared.balls import in_ball
+from secant.studies.shared.landscapes.balls import in_ball
 from secant.studies.shared.orbits import orbit
 from secant.theory.landscape import escape, rank_one
 

@@ -59,7 +59,7 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    slack = {"slack": 1e-6, "note": "the slack is the rounding of small decreases"}
+    note = "the slack is the rounding of small decreases"
     for name in data.function.values:
         yield claim(
             f"bound-{name}", f"{name}: largest distance over its bound, all runs, steps and step sizes"

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, options, sheet, study
-from secant.studies.shared.balls import in_ball
+from secant.studies.shared.landscapes.balls import in_ball
 from secant.theory.landscape import escape, rank_one
 
 
@@ -70,11 +70,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             yield claim(f"gamma-{d}", rf"$d = {d}$: ratio of Gamma functions over $\sqrt{{\pi}}$").equal(
                 GOLDEN[d], row.ratio, 5e-6, "its five decimals"
             )
-        for key, bound, value, why in (
+        for key, formula, value, why in (
             ("gamma-bound", r"\sqrt{(d + 1)/2\pi}", np.sqrt((d + 1) / (2 * np.pi)), "log-convexity of Gamma"),
             ("gamma-printed", r"\sqrt{d/\pi}", np.sqrt(d / np.pi), "as printed"),
         ):
-            yield claim(f"{key}-{d}", f"$d = {d}$: this ratio over ${bound}$").at_most(1.0, row.ratio / value, why)
+            yield claim(f"{key}-{d}", f"$d = {d}$: this ratio over ${formula}$").at_most(1.0, row.ratio / value, why)
         error = np.sqrt(max(chance * (1 - chance), 1 / config.draws) / config.draws)
         sentence = f"$d = {d}$: share of random points in a slab of {config.slab:g} radii, over its exact share"
         yield claim(f"slab-{d}", sentence).equal(

@@ -1,0 +1,1 @@
+"""What several studies of descent start from: losses to descend on, and random points near a saddle."""
