@@ -12,7 +12,7 @@ from secant import atlas, lab
 from secant.atlas import reading
 from secant.atlas.entries import Entry, Row
 from secant.atlas.listing import with_shared
-from secant.lab import Finding, Store, Tolerance
+from secant.lab import Store
 from secant.lab.drawing.figures import FIGURE_FILES
 from secant.lab.verdicts.finding import as_dict
 
@@ -234,6 +234,6 @@ def test_the_pages_of_all_studies_build_without_any_run(tmp_path):
     [(1.0, 0.0, 0.5), (1.25, 0.25, 0.75), (0.75, 0.25, 0.25), (5.0, 0.1, 1.0), (0.5, 0.0, 0.0)],
 )
 def test_the_gauge_shows_the_difference_in_units_of_the_tolerance(measured, tolerance, dot):
-    row = Row(as_dict(Finding("x", 1.0, measured, Tolerance(tolerance, why="test"))))
+    row = Row(as_dict(lab.claim("x", "x").equal(1.0, measured, tolerance, "test")))
     assert np.isclose(row.gauge.dot, dot)
     assert (row.facts["verdict"] == "holds") == (row.gauge.band[0] <= row.gauge.dot <= row.gauge.band[1])
