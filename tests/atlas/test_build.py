@@ -100,6 +100,29 @@ def test_studies_of_one_section_know_each_other():
     assert not beside & {"thesis/thm-3.3.1", "thesis/fig-3.1", "quadreg/sec-3.3"}
 
 
+def test_findings_of_a_run_from_before_keys_are_linked_by_their_place(tmp_path, demo, monkeypatch):
+    def told(finding):
+        return {name: value for name, value in as_dict(finding).items() if name != "key"}
+
+    monkeypatch.setattr("secant.lab.sweeping.execute.as_dict", told)
+    store = Store(tmp_path / "store")
+    undrawn = lab.Study(**{**vars(demo[1]), "_figure": None})
+    record = lab.run(undrawn, scale="smoke", store=store, figure=False)
+    assert all("key" not in finding for finding in json.loads((record.directory / "run.json").read_text())["findings"])
+    assert [found.directory for found in store.records()] == [record.directory]
+    index = atlas.build(tmp_path / "pages", store, studies=[undrawn])
+    page = text_of(index.parent / "studies" / "series" / "thm-1.3" / "index.html")
+    anchors = [f"finding-{place}" for place in range(5)]
+    assert re.findall(r'<tr role="row" id="([^"]*)"', page) == [f"finding-{anchor}" for anchor in anchors]
+    assert all(f'href="#finding-{anchor}"' in page for anchor in anchors)
+
+
+def test_a_finding_is_linked_by_its_key(pages):
+    keys = ["sum", "bound", "noisy", "blows-up", "closed-form"]
+    page = text_of(pages / "studies" / "series" / "sum" / "index.html")
+    assert re.findall(r'<tr role="row" id="([^"]*)"', page) == [f"finding-{key}" for key in keys]
+
+
 def test_who_decided_and_how_often_by_mistake_is_told_where_it_is_known(tmp_path, demo, monkeypatch):
     def told(finding):
         extra = {"the closed form": {"by": "derivation"}, "a bound": {"by": "run", "risk": 0.001}}
