@@ -1,11 +1,17 @@
 """What is done to the pages when the site is built, so that a reader needs no script and no network.
 
-LaTeX in pages and docstrings becomes MathML; a figure that has its panels below one another too is shown so on a phone.
+- LaTeX in pages and docstrings becomes MathML.
+- A figure that has a narrow form, with its panels below one another, shows that form on a phone.
+- The number of studies is counted, wherever a page tells it.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import re
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
@@ -57,6 +63,26 @@ class Mathematics(Extension):
         """Registers the formulas."""
         md.inlinePatterns.register(Formula(DISPLAY, md, display=True), "display", BEFORE_EMPHASIS)
         md.inlinePatterns.register(Formula(INLINE, md, display=False), "inline", AFTER_CODE)
+
+
+@functools.cache
+def counts() -> ModuleType:
+    """The file beside this one, which no path of imports leads to."""
+    spec = importlib.util.spec_from_file_location("counts", Path(__file__).with_name("counts.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@functools.cache
+def studies() -> int:
+    """How many studies there are."""
+    return len(counts().heads())
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Writes the number of studies where the page tells it."""
+    return counts().shown(markdown, studies())
 
 
 IMAGE = re.compile(

@@ -4,6 +4,9 @@ import ast
 import functools
 import graphlib
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,11 @@ from secant.rooms import ENTERED, HOME_OF, ROOMS
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "secant"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+STUDIES = [
+    path
+    for path in sorted((PACKAGE / "studies").rglob("*.py"))
+    if path.name != "__init__.py" and "shared" not in path.relative_to(PACKAGE).parts
+]
 
 
 @functools.cache
@@ -97,6 +105,31 @@ def test_a_topic_of_the_theory_has_one_name():
     assert {path.name for path in (ROOT / "docs" / "theory").iterdir() if path.is_dir()} <= topics
     assert {path.name for path in (ROOT / "tests" / "theory").glob("*/") if path.name != "__pycache__"} == topics
     assert {path.stem for path in (ROOT / "docs" / "api" / "theory").glob("*.md")} == topics | {"tools"}
+
+
+def test_a_study_can_be_read_at_one_sitting():
+    """At most 145 lines on average; the files that studies share are not counted."""
+    lengths = {path: len(path.read_text().splitlines()) for path in STUDIES}
+    mean = sum(lengths.values()) / len(lengths)
+    longest = [path.relative_to(PACKAGE).as_posix() for path in sorted(lengths, key=lengths.get)[-10:]]
+    assert mean <= 145, f"{mean:.1f} lines on average; the longest are {longest}"
+
+
+def test_no_file_is_kept_from_the_formatter():
+    """Studies are formatted like everything else: no comment and no setting switches the formatter off."""
+    off = re.compile(r"#\s*(?:fmt|yapf):\s*(?:off|skip)")
+    assert [path for path in ROOT.glob("src/**/*.py") if off.search(path.read_text())] == []
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]
+    assert not {"exclude", "extend-exclude", "force-exclude", "format"} & set(settings)
+
+
+def test_the_formatter_has_nothing_to_change():
+    ruff = Path(sys.executable).with_name("ruff")
+    if not ruff.exists():
+        pytest.skip("ruff is not in this environment")
+    command = [ruff, "format", "--check", "--no-cache", PACKAGE / "studies"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_only_public_parts_of_jax_are_used():

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from secant import atlas, lab
-from secant.lab import Erratum, Finding, Source, Store, Tolerance, option, scaled, study
+from secant.lab import Estimate, Source, Store, Tolerance, claim, option, scaled, study
 
 sys.path.append(str(Path(__file__).parent / "formulas"))  # where the tests find `formula_corpus`
 
@@ -33,20 +33,16 @@ def series(config: Config) -> xr.Dataset:
 def judge(data, config):
     total = float(data.term.sum())
     exact = Tolerance(1e-4, why="the rest of the series, $r^n / (1 - r)$, at most $2^{-19}$")
-    yield Finding("sum of the series", predicted=2.0, measured=total, tolerance=exact, note="with <b>tags</b> & $a<b$")
-    yield Finding("a bound", 3.0, total, Tolerance(0, why="an inequality"), relation="at most")
-    noisy = Tolerance(1e-7, why="sampling")
-    yield Finding("a noisy number", 0.0, 2.5e-7, noisy, relation="at most", uncertainty=1e-7)
-    yield Finding("what blows up", 1.0, np.inf, Tolerance(0.1, why="none"), note="it is meant to fail")
-    yield Erratum(
-        "the closed form",
-        printed=r"\sum_{k=0}^\infty r^k = \frac{1}{1 + r}",
-        corrected=r"\sum_{k=0}^\infty r^k = \frac{1}{1 - r}",
-        printed_value=2 / 3,
-        corrected_value=2.0,
-        measured=total,
-        tolerance=exact,
-        why="the sign of $r$ is lost",
+    yield claim("sum", "sum of the series").equal(2.0, total, exact, note="with <b>tags</b> & $a<b$")
+    yield claim("bound", "a bound").at_most(3.0, total)
+    yield claim("noisy", "a noisy number").at_most(0.0, Estimate(2.5e-7, 1e-7), "sampling", slack=1e-7)
+    yield claim("blows-up", "what blows up").equal(1.0, np.inf, 0.1, "none", note="it is meant to fail")
+    yield claim("closed-form", "the closed form").erratum(
+        (r"\sum_{k=0}^\infty r^k = \frac{1}{1 + r}", 2 / 3),
+        (r"\sum_{k=0}^\infty r^k = \frac{1}{1 - r}", 2.0),
+        total,
+        exact,
+        note="the sign of $r$ is lost",
         where="equation (3)",
     )
 
@@ -65,14 +61,14 @@ def draw_one(data, figure, config):
     axes.set(title="Terms", xlabel="step")
 
 
-def of(package):
+def of(package, statement):
     """Makes a function look as if it were defined in a package of studies with a source of its own."""
 
     def decorate(function):
         def copied(config: Config) -> xr.Dataset:
             return function(config)
 
-        copied.__module__ = f"{package}.module"
+        copied.__module__, copied.__doc__ = f"{package}.module", statement
         return copied
 
     return decorate
@@ -80,7 +76,7 @@ def of(package):
 
 def make(id, section="1.2", title="A series that adds up", statement="The series $\\sum_k r^k$ adds up.", **rest):
     package = f"demo_{id.split('/')[0]}"
-    result = study(id, section=section, title=title, statement=statement, **rest)(of(package)(series))
+    result = study(id, section=section, title=title, **rest)(of(package, statement)(series))
     result.findings(judge)
     result.figure(draw if id == "series/sum" else draw_one)
     return result

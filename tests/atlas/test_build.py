@@ -12,7 +12,7 @@ from secant import atlas, lab
 from secant.atlas import reading
 from secant.atlas.entries import Entry, Row
 from secant.atlas.listing import with_shared
-from secant.lab import Finding, Store, Tolerance
+from secant.lab import Store
 from secant.lab.drawing.figures import FIGURE_FILES
 from secant.lab.verdicts.finding import as_dict
 
@@ -98,6 +98,29 @@ def test_studies_of_one_section_know_each_other():
     beside = {entry.study.id for entry in by_id["thesis/thm-3.3.1"].beside(entries)}
     assert {"thesis/max-step", "thesis/lem-3.3.2", "thesis/sec-3.3"} <= beside
     assert not beside & {"thesis/thm-3.3.1", "thesis/fig-3.1", "quadreg/sec-3.3"}
+
+
+def test_findings_of_a_run_from_before_keys_are_linked_by_their_place(tmp_path, demo, monkeypatch):
+    def told(finding):
+        return {name: value for name, value in as_dict(finding).items() if name != "key"}
+
+    monkeypatch.setattr("secant.lab.sweeping.execute.as_dict", told)
+    store = Store(tmp_path / "store")
+    undrawn = lab.Study(**{**vars(demo[1]), "_figure": None})
+    record = lab.run(undrawn, scale="smoke", store=store, figure=False)
+    assert all("key" not in finding for finding in json.loads((record.directory / "run.json").read_text())["findings"])
+    assert [found.directory for found in store.records()] == [record.directory]
+    index = atlas.build(tmp_path / "pages", store, studies=[undrawn])
+    page = text_of(index.parent / "studies" / "series" / "thm-1.3" / "index.html")
+    anchors = [f"finding-{place}" for place in range(5)]
+    assert re.findall(r'<tr role="row" id="([^"]*)"', page) == [f"finding-{anchor}" for anchor in anchors]
+    assert all(f'href="#finding-{anchor}"' in page for anchor in anchors)
+
+
+def test_a_finding_is_linked_by_its_key(pages):
+    keys = ["sum", "bound", "noisy", "blows-up", "closed-form"]
+    page = text_of(pages / "studies" / "series" / "sum" / "index.html")
+    assert re.findall(r'<tr role="row" id="([^"]*)"', page) == [f"finding-{key}" for key in keys]
 
 
 def test_who_decided_and_how_often_by_mistake_is_told_where_it_is_known(tmp_path, demo, monkeypatch):
@@ -234,6 +257,6 @@ def test_the_pages_of_all_studies_build_without_any_run(tmp_path):
     [(1.0, 0.0, 0.5), (1.25, 0.25, 0.75), (0.75, 0.25, 0.25), (5.0, 0.1, 1.0), (0.5, 0.0, 0.0)],
 )
 def test_the_gauge_shows_the_difference_in_units_of_the_tolerance(measured, tolerance, dot):
-    row = Row(as_dict(Finding("x", 1.0, measured, Tolerance(tolerance, why="test"))))
+    row = Row(as_dict(lab.claim("x", "x").equal(1.0, measured, tolerance, "test")))
     assert np.isclose(row.gauge.dot, dot)
     assert (row.facts["verdict"] == "holds") == (row.gauge.band[0] <= row.gauge.dot <= row.gauge.band[1])

@@ -40,7 +40,7 @@ def test_a_sentence_without_a_study_leads_to_the_guide(tmp_path, monkeypatch):
     shown = page(run, diagnose(run))
     assert "No study stands behind it" in shown
     assert "docs/guide/runs/doctor.md#sentences-without-a-study" in shown
-    carried = tmp_path / "atlas" / "docs" / "guide" / "doctor.html"
+    carried = tmp_path / "atlas" / "docs" / "guide" / "runs" / "doctor.html"
     carried.parent.mkdir(parents=True)
     carried.touch()
     assert f'href="{carried.resolve().as_uri()}#sentences-without-a-study"' in page(run, diagnose(run))

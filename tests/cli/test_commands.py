@@ -90,7 +90,8 @@ def test_verify_gives_one_row_a_finding(secant):
 
 def test_verify_names_what_decides_nothing_and_is_strict_if_asked(secant, monkeypatch):
     study = lab.get(ID)
-    monkeypatch.setattr(study, "_findings", lambda data, config: iter([lab.undecided("spikes", 1.0, "no run has one")]))
+    found = lab.claim("spikes", "spikes").undecided(1.0, "no run has one")
+    monkeypatch.setattr(study, "_findings", lambda data, config: iter([found]))
     status, output, _ = secant("verify", ID, "--force", "--jobs", "1")
     assert status == 0
     assert "inconclusive" in output
@@ -103,10 +104,10 @@ def test_verify_names_what_decides_nothing_and_is_strict_if_asked(secant, monkey
 def test_verify_runs_other_seeds_and_lists_verdicts_that_change(secant, monkeypatch):
     study = lab.get("quadreg/acceleration")
     verdicts = iter([1.0, 3.0])
-    tolerance = lab.Tolerance(0.1, why="a test")
+    claim = lab.claim("f", "f")
     monkeypatch.setattr(study, "compute", lambda config: xr.Dataset({"seed": config.seed}))
     monkeypatch.setattr(
-        study, "_findings", lambda data, config: iter([lab.Finding("f", 1.0, next(verdicts), tolerance)])
+        study, "_findings", lambda data, config: iter([claim.equal(1.0, next(verdicts), 0.1, "a test")])
     )
     status, output, _ = secant("verify", study.id, "--seeds", "2", "--jobs", "1", "--force")
     assert status == 1

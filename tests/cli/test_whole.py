@@ -41,8 +41,9 @@ class Config:
     rate: float = option(0.5)
 
 
-@study("demo/whole", section="1", title="Whole numbers", statement="They are whole.")
+@study("demo/whole", section="1", title="Whole numbers")
 def numbers(config: Config) -> xr.Dataset:
+    """They are whole."""
     return xr.Dataset()
 
 

@@ -96,7 +96,7 @@ def test_the_output_on_the_pages_is_what_the_command_says(command, shown, call, 
     """Quick commands run and every line shown must come; of a run its findings and verdicts must."""
     name, *arguments = shlex.split(command)[1:]
     if name == "watch":  # the record that the page makes, on the narrowest terminal
-        page = (ROOT / "docs" / "guide" / "watching.md").read_text()
+        page = (ROOT / "docs" / "guide" / "runs" / "watching.md").read_text()
         exec(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0], {"__name__": "__example__"})
         monkeypatch.setenv("COLUMNS", "80")
     mistaken = shown.startswith("secant: ")

@@ -29,7 +29,7 @@ def site(tmp_path_factory):
     home = tmp_path_factory.mktemp("site")
     for name in ("css", "js", "figures"):
         shutil.copytree(ROOT / "docs" / name, home / "docs" / name)
-    for name in (*PAGES, "hooks.py"):
+    for name in (*PAGES, "hooks.py", "counts.py"):
         (home / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / "docs" / name, home / "docs" / name)
     settings = (ROOT / "mkdocs.yml").read_text()
@@ -60,7 +60,7 @@ def test_the_search_answers_from_a_disk_without_a_network(site, window, word):
 @pytest.mark.parametrize(("width", "name"), [(390, "quadreg-limit-series-narrow"), (1280, "quadreg-limit-series")])
 def test_a_figure_has_its_panels_below_one_another_on_a_phone(site, window, scheme, width, name):
     page = window(width=width, scheme=scheme)
-    page.goto((site / "theory" / "limit-series.html").as_uri())
+    page.goto((site / "theory" / "edge" / "limit-series.html").as_uri())
     page.evaluate("for (const image of document.images) image.loading = 'eager'")
     shown = [image.evaluate("i => i.currentSrc") for image in page.locator("article figure img:visible").all()]
     assert [Path(source.split("#")[0]).name for source in shown] == [f"{name}{'-dark' if scheme == 'dark' else ''}.svg"]
@@ -69,7 +69,7 @@ def test_a_figure_has_its_panels_below_one_another_on_a_phone(site, window, sche
 
 def test_a_figure_without_such_a_form_scrolls_on_a_phone(site, window):
     page = window(width=390)
-    page.goto((site / "theory" / "settling.html").as_uri())
+    page.goto((site / "theory" / "edge" / "settling.html").as_uri())
     image = page.locator("article img:visible").first
     assert image.evaluate("image => image.width") > 600
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Map, Probe, simulate
-from secant.lab import Finding, Store, Tolerance, option, study
+from secant.lab import Finding, Store, claim, option, study
 from secant.lab.registry import lookup
 from secant.lab.sweeping import sweeps
 
@@ -39,9 +39,12 @@ SHIFTS = np.linspace(0, 0.1, 8)
 PROBES = {"x": Probe(lambda x: x, every=100)}
 
 
-@study("demo/chaos", section="1", title="Chaos", statement="Sensitive to every bit.")
+@study("demo/chaos", section="1", title="Chaos")
 def chaos(config: Config) -> xr.Dataset:
-    """Two runs one after the other; a worker that steps on the trap dies between them."""
+    """The map is sensitive to every bit.
+
+    Two runs come one after the other. A worker that steps on the trap dies between them.
+    """
     parts = []
     for name, origin in (("x", config.start), ("y", config.start / 2)):
         over = {"rate": np.array([config.rate]), "origin": np.array([origin]), "shift": SHIFTS}
@@ -55,7 +58,7 @@ def chaos(config: Config) -> xr.Dataset:
 
 @chaos.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    yield Finding("bounded", 1.0, float(abs(data.x).max()), Tolerance(0, why="exact"), relation="at most")
+    yield claim("bounded", "bounded").at_most(1.0, float(abs(data.x).max()), "exact")
 
 
 def enlist(deadly: Path | None = None, elsewhere: Path | None = None) -> None:

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 from secant.dynamics import Map, simulate
-from secant.lab import Erratum, Finding, Store, Tolerance, option, scaled, study
+from secant.lab import Erratum, Finding, Store, claim, option, scaled, study
 
 sys.path.insert(0, str(Path(__file__).parent))  # new processes find `chores` and `errands` there
 
@@ -24,8 +24,9 @@ class Config:
     starts: tuple[float, ...] = option((1.0, 2.0), at_least=0)
 
 
-@study("demo/halving", section="1.2", title="Halving", statement=r"$x_{t+1} = r x_t$")
+@study("demo/halving", section="1.2", title="Halving")
 def halving(config: Config) -> xr.Dataset:
+    """$x_{t+1} = r x_t$"""
     halving.calls = getattr(halving, "calls", 0) + 1
     rate = config.rate
     return simulate(
@@ -41,16 +42,9 @@ def halving(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     last = float(data.x.isel(start=0, step=-1))
     exact = config.starts[0] * config.rate**config.steps
-    yield Finding("it halves", predicted=exact, measured=last, tolerance=Tolerance(0, 1e-14, why="rounding"))
-    yield Erratum(
-        "power",
-        printed="r^{2t}",
-        corrected="r^t",
-        printed_value=exact**2,
-        corrected_value=exact,
-        measured=last,
-        tolerance=Tolerance(0, 1e-14, why="rounding"),
-        why="The exponent was doubled.",
+    yield claim("halving", "it halves").equal(exact, last, 0, "rounding", relative=1e-14)
+    yield claim("power", "power").erratum(
+        ("r^{2t}", exact**2), ("r^t", exact), last, 0, "rounding", relative=1e-14, note="doubled", where="equation (3)"
     )
 
 

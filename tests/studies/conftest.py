@@ -4,7 +4,6 @@ import functools
 import time
 
 import pytest
-from secant.lab.verdicts.keys import keys_of
 
 from secant import lab
 
@@ -45,7 +44,6 @@ def measured(outcome):
     """A function of a study's id and a finding's key: what it measured."""
 
     def find(id, key):
-        findings = outcome(id)[2]
-        return dict(zip(keys_of([finding.name for finding in findings]), findings, strict=True))[key].measured
+        return {finding.key: finding.measured.value for finding in outcome(id)[2]}[key]
 
     return find

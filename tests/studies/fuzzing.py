@@ -160,8 +160,8 @@ def outcome(study, config: Any) -> list[Any]:
         with using(_data):
             findings = study.judge(_data(study, config), config)
     for finding in findings:
-        numbers = (finding.predicted, finding.measured)
-        assert finding.verdict == "inconclusive" or not any(map(math.isnan, numbers)), (finding.name, numbers)
+        numbers = (finding.predicted, finding.measured.value)
+        assert finding.verdict == "inconclusive" or not any(map(math.isnan, numbers)), (finding.key, numbers)
     return findings
 
 

@@ -8,7 +8,6 @@ import pytest
 import xarray as xr
 from fuzzing import NOW
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from secant.lab.verdicts.keys import keys_of
 from verdicts import OTHERWISE
 
 from secant import lab
@@ -40,16 +39,15 @@ def draw_plainly(figure):
 def test_a_study_holds_and_draws(id, look, outcome):
     study = lab.get(id)
     data, config, findings = outcome(id)
-    keys = keys_of([finding.name for finding in findings])
-    for key, finding in zip(keys, findings, strict=True):
+    for finding in findings:
         usual = Verdict.ERRATUM if isinstance(finding, Erratum) else Verdict.HOLDS
-        expected = {OTHERWISE.get((id, key), usual)}
+        expected = {OTHERWISE.get((id, finding.key), usual)}
         if "inconclusive" in expected:
             expected |= {usual}  # what is close to its bound may be found on either side of it by another processor
-        assert finding.verdict in expected, (finding.name, finding.predicted, finding.measured, finding.reason)
+        assert finding.verdict in expected, (finding.key, finding.predicted, finding.measured, finding.reason)
         if finding.verdict != usual:
-            assert finding.note or finding.reason, f"{finding.name}: a claim that does not hold says why"
-    assert {key for other, key in OTHERWISE if other == id} <= set(keys)
+            assert finding.note or finding.reason, f"{finding.key}: a claim that does not hold says why"
+    assert {key for other, key in OTHERWISE if other == id} <= {finding.key for finding in findings}
     with matplotlib.rc_context({"axes.titley": 1.0}), lab.drawn(study, data, config, look) as figure:
         draw_plainly(figure)
         assert any(axes.get_title(loc="left") for axes in figure.axes)

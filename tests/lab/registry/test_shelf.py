@@ -8,21 +8,20 @@ import pytest
 
 from secant import lab
 from secant.lab.registry import lookup
-from secant.lab.registry.shelf import FOLDER, heads
+from secant.lab.registry.shelf import FOLDER, SHARED, heads
 
 STUDY = '''
 @study(
     "mine/{name}",
     section="{section}",
     title={title},
-    statement="""
-    What is claimed.
-
-    And more.""",
     new=True,
 )
 def run(config: Config) -> xr.Dataset:
-    """Runs."""
+    """What is claimed.
+
+    And more.
+    """
 '''
 
 
@@ -50,7 +49,7 @@ def test_a_folder_of_studies_has_at_most_a_dozen_files():
 
 
 def test_every_chapter_of_every_source_has_its_folder():
-    for package in (path for path in FOLDER.iterdir() if (path / "__init__.py").exists()):
+    for package in (path.parent for path in FOLDER.glob("*/__init__.py") if path.parent.name != SHARED):
         source = importlib.import_module(f"secant.studies.{package.name}").SOURCE
         assert source.key == package.name
         assert set(source.chapters) <= set(source.folders)
@@ -73,6 +72,44 @@ def test_studies_are_found_at_any_depth_in_reading_order(tmp_path):
     assert found[0].new
 
 
+ONE_LINE = """
+import secant as sc
+
+@sc.lab.study("x/y", section="1", title="T")
+def run(config): "S."
+"""
+
+
+@pytest.mark.parametrize("called", ["study", "lab.study", "sc.lab.study"])
+def test_a_decorator_of_one_line_is_found(tmp_path, called):
+    (tmp_path / "y.py").write_text(ONE_LINE.replace("sc.lab.study", called))
+    assert heads(tmp_path, "x") == [("x/y", "1", "T", "S.", False, "x.y")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""It speaks of @study("x/y", section="1", title="T") and makes none."""\n',
+        "# @study()\ndef run(config): ...\n",
+        "@other\n@another(3)\ndef run(config): ...\n",
+    ],
+)
+def test_a_file_that_holds_no_study_is_named(tmp_path, text):
+    write(tmp_path, "a.py")
+    (tmp_path / "b.py").write_text(text)
+    said = r"x\.b: the file holds no study\. Decorate a function with `@study\(\.\.\.\)`, or move it"
+    with pytest.raises(ValueError, match=said):
+        heads(tmp_path, "x")
+
+
+def test_what_studies_share_holds_none(tmp_path):
+    write(tmp_path, "mine/a.py")
+    for place in ("mine/shared/b.py", "shared/c.py", "mine/__init__.py"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text("FACTOR = 2\n")
+    assert [entry.module for entry in heads(tmp_path, "x")] == ["x.mine.a"]
+
+
 def test_two_studies_of_one_name_are_refused(tmp_path):
     write(tmp_path, "a.py")
     write(tmp_path, "b.py")
@@ -82,7 +119,7 @@ def test_two_studies_of_one_name_are_refused(tmp_path):
 
 def test_a_head_is_made_of_literals(tmp_path):
     write(tmp_path, "a.py", title="TITLE")
-    with pytest.raises(ValueError, match=r"x\.a: id, section, title and statement of a study must be literals"):
+    with pytest.raises(ValueError, match=r"x\.a: id, section and title of a study must be literals"):
         heads(tmp_path, "x")
 
 

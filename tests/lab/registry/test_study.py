@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 import xarray as xr
 
-from secant.lab import option, study
+from secant.lab import claim, option, study
 
 
 def precise(name, **options):
@@ -15,13 +15,43 @@ def precise(name, **options):
     class Config:
         size: int = option(2, at_least=1, help="of the matrix")
 
-    @study(f"demo/{name}", section="1", title="T", statement="S", **options)
+    @study(f"demo/{name}", section="1", title="T", **options)
     def run(config: Config) -> xr.Dataset:
+        """S."""
         square = jnp.ones((config.size, config.size))
         text = str(jax.make_jaxpr(lambda a: a @ a)(square))
         return xr.Dataset({"bytes": square.dtype.itemsize}, attrs={"jaxpr": text})
 
     return run
+
+
+def test_a_study_says_what_it_claims_in_the_docstring_of_its_function():
+    assert precise("said").statement == "S."
+    with pytest.raises(TypeError, match=r"demo/silent: the study's function has no docstring\. Say there what"):
+        study("demo/silent", section="1", title="T")(lambda config: xr.Dataset())
+
+
+def test_two_findings_of_one_key_are_refused_by_name():
+    run = precise("twice")
+
+    @run.findings
+    def check(data, config):
+        yield claim("rise", "it rises").zero(0, 1, "a test")
+        yield claim("fall", "it falls").zero(0, 1, "a test")
+        yield claim("Rise", "it rises again").zero(0, 1, "a test")
+
+    said = r"demo/twice: several findings have the key 'rise'\. Give each claim a key of its own"
+    with pytest.raises(TypeError, match=said):
+        run.judge(xr.Dataset(), run.config())
+
+
+def test_a_study_without_findings_is_refused_by_name():
+    run = precise("none")
+    with pytest.raises(TypeError, match=r"demo/none: the study has no findings\. Add a function decorated with"):
+        run.judge(xr.Dataset(), run.config())
+    run.findings(lambda data, config: iter(()))
+    with pytest.raises(TypeError, match="demo/none: the study found nothing to judge"):
+        run.judge(xr.Dataset(), run.config())
 
 
 @pytest.mark.parametrize(("precision", "size"), [("float32", 4), ("float64", 8)])

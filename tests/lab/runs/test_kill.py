@@ -49,7 +49,7 @@ SERVER = textwrap.dedent("""
 
 @pytest.fixture(scope="module")
 def forks(tmp_path_factory):
-    forks = Forks(SERVER, Path(__file__).parent, tmp_path_factory.mktemp("compiled"))
+    forks = Forks(SERVER, Path(__file__).parents[1], tmp_path_factory.mktemp("compiled"))
     yield forks
     forks.close()
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from secant.atlas.entries import Row
 from secant.atlas.numbers import number
 from secant.cli import present
-from secant.lab import CorruptRunError, Finding, Store, Tolerance
+from secant.lab import CorruptRunError, Store, claim
 from secant.lab.runs.files import digest_of
 from secant.lab.runs.record import digest_of_facts, load, sealed
 from secant.lab.verdicts.finding import as_dict
@@ -25,7 +25,7 @@ DATA = b"some data"
 
 
 def good(key=KEYS[0]):
-    finding = Finding("it halves", 1.0, float("nan"), Tolerance(0.1, why="rounding"), note="a note")
+    finding = claim("halving", "it halves").equal(1.0, float("nan"), 0.1, "rounding", note="a note")
     erratum = {"printed": "r^{2t}", "corrected": "r^t", "printed_value": "inf", "where": "equation (3)", "by": "run"}
     return {
         "format": 2,
@@ -35,7 +35,7 @@ def good(key=KEYS[0]):
         "key": key,
         "code": "0123456789abcdef",
         "precision": "float64",
-        "findings": [as_dict(finding), as_dict(finding) | erratum | {"verdict": "erratum"}],
+        "findings": [as_dict(finding), as_dict(finding) | erratum | {"key": "power", "verdict": "erratum"}],
         "seconds": 1.5,
         "finished": "2026-01-02T03:04:05+00:00",
         "versions": {"jax": "0.10"},
@@ -98,7 +98,7 @@ def test_a_sound_record_is_read_and_used(store):
 
 def test_what_is_not_known_may_stand_beside_what_is(store):
     facts = good()
-    facts["findings"][0] |= {"risk": 0.05, "key": "halving", "by": ["someone", {"deep": None}]}
+    facts["findings"][0] |= {"risk": 0.05, "colour": "red", "by": ["someone", {"deep": None}]}
     assert load(put(store, facts | {"another": [1, 2]})).findings[0]["risk"] == 0.05
 
 
@@ -109,7 +109,18 @@ def test_a_missing_fact_is_named(store, beside, name):
     passed_over(store, beside, put(store, facts), name)
 
 
-@pytest.mark.parametrize("name", list(good()["findings"][0]))
+def test_a_run_from_before_keys_is_read_and_its_findings_are_known_by_place(store):
+    facts = good()
+    for finding in facts["findings"]:
+        del finding["key"]
+    facts["findings"][1]["key"] = "power"  # a run may have been written in between
+    record = load(put(store, facts))
+    assert [finding["key"] for finding in record.findings] == ["finding-0", "power"]
+    assert "it halves" in used(record)
+    assert [found.facts for found in store.records()] == [facts | {"digest": digest_of_facts(facts)}]
+
+
+@pytest.mark.parametrize("name", [name for name in good()["findings"][0] if name != "key"])
 def test_a_missing_part_of_a_finding_is_named(store, beside, name):
     facts = good()
     del facts["findings"][0][name]
@@ -140,6 +151,7 @@ def test_an_erratum_is_whole(store, beside, name):
         (("findings",), {"finding": 1}, "findings: expected a list"),
         (("findings",), "none", "findings: expected a list, got 'none'"),
         (("findings", 0), "holds", r"findings\[0\]: expected a mapping, got 'holds'"),
+        (("findings", 0, "key"), 7, r"findings\[0\].key: expected text, got 7"),
         (("findings", 0, "verdict"), "maybe", r"findings\[0\].verdict: expected one of holds, .*got 'maybe'"),
         (("findings", 0, "verdict"), ["holds"], r"findings\[0\].verdict: expected one of"),
         (("findings", 0, "relation"), "about", r"findings\[0\].relation: expected one of equal"),

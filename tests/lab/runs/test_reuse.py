@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 from secant import lab
-from secant.lab import Finding, Store, Tolerance, option, reuse, study
+from secant.lab import Store, claim, option, reuse, study
 from secant.lab.runs.reuse import using
 
 
@@ -22,20 +22,22 @@ class More(Base):
 
 @pytest.fixture
 def pair():
-    @study("demo/base", section="1", title="Base", statement="counts")
+    @study("demo/base", section="1", title="Base")
     def base(config: Base) -> xr.Dataset:
+        """It counts."""
         base.calls = getattr(base, "calls", 0) + 1
         return xr.Dataset({"x": ("i", list(range(config.size)))})
 
-    @study("demo/more", section="1", title="More", statement="stands on it")
+    @study("demo/more", section="1", title="More")
     def more(config: More) -> xr.Dataset:
+        """It stands on the other."""
         return reuse(base, config) ** config.power
 
     for one in (base, more):
 
         @one.findings
         def check(data, config):
-            yield Finding("size", float(config.size), float(data.sizes["i"]), Tolerance(0.0, why="a count"))
+            yield claim("size", "size").count(config.size, data.sizes["i"])
 
     return base, more
 

@@ -217,7 +217,7 @@ CHILD = textwrap.dedent("""
 
 
 def test_two_processes_compute_the_same_run_once(store, request):
-    here = str(request.path.parent)
+    here = str(request.path.parents[1])
     children = [
         subprocess.Popen([sys.executable, "-c", CHILD, str(store.root), here], stdout=subprocess.PIPE, text=True)
         for _ in range(2)

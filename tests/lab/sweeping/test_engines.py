@@ -126,7 +126,7 @@ def test_no_process_outlives_a_killed_parent(tmp_path, request):
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
     marks = [tmp_path / "a", tmp_path / "b"]
-    parent = subprocess.Popen([sys.executable, script, request.path.parent, *marks])
+    parent = subprocess.Popen([sys.executable, script, request.path.parents[1], *marks])
     wait_until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
     pids = [int(mark.read_text()) for mark in marks]
     assert not any(map(gone, pids))
@@ -140,7 +140,7 @@ def test_an_interrupt_of_all_processes_ends_them_without_a_word_of_the_workers(t
     script.write_text(DRIVER)
     for waits in (0.5, None):  # while they are still being started, and at work
         marks = [tmp_path / f"{waits} a", tmp_path / f"{waits} b"]
-        command = [sys.executable, script, request.path.parent, *marks]
+        command = [sys.executable, script, request.path.parents[1], *marks]
         parent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         if waits is None:
             wait_until(lambda marks=marks: all(mark.exists() and mark.read_text() for mark in marks))

@@ -8,15 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from secant.lab import Erratum, Estimate, Finding, Tolerance, Verdict, estimate, significant, undecided
-from secant.lab.verdicts.finding import as_dict
+from secant.lab import Estimate, Finding, Tolerance, Verdict, claim, estimate
+from secant.lab.verdicts.finding import as_dict, quantity
 
 numbers = st.floats(-1e6, 1e6)
 widths = st.floats(0, 1e3)
 
 
 def finding(predicted, measured, width, **more):
-    return Finding("f", predicted, measured, Tolerance(width, why="test"), **more)
+    given = {
+        "expected": predicted,
+        "measured": quantity(measured, "measured"),
+        "tolerance": Tolerance(width, why="test"),
+    }
+    return Finding(key="f", name="f", **given, **more)
 
 
 @given(numbers, numbers, widths)
@@ -85,7 +90,7 @@ def test_what_is_no_number_decides_nothing(predicted, relation):
 
 
 def test_what_a_run_cannot_decide_says_why():
-    found = undecided("spikes", 1.0, "no run has a spike")
+    found = claim("spikes", "spikes").undecided(1.0, "no run has a spike")
     assert (found.verdict, found.note) == (Verdict.INCONCLUSIVE, "no run has a spike")
     assert as_dict(found)["measured"] == "nan"
 
@@ -94,14 +99,14 @@ def test_what_a_run_cannot_decide_says_why():
     ("p", "verdict"), [(0.009, "holds"), (0.011, "inconclusive"), (0.999, "inconclusive"), (0.9996, "fails")]
 )
 def test_a_test_decides_by_its_p_value(p, verdict):
-    found = significant("rises", p, "a test")
+    found = claim("rises", "rises").significant(p, "a test")
     assert found.verdict == verdict
     assert f"p = {p:.2g}" in found.note
 
 
 @pytest.mark.parametrize(("p", "verdict"), [(0.0, "holds"), (1.0, "fails"), (math.nan, "inconclusive")])
 def test_p_values_may_be_extreme_or_missing(p, verdict):
-    assert significant("rises", p, "a test").verdict == verdict
+    assert claim("rises", "rises").significant(p, "a test").verdict == verdict
 
 
 def test_infinity_equals_infinity():
@@ -123,21 +128,23 @@ def test_infinity_equals_infinity():
     ],
 )
 def test_an_erratum_needs_the_print_refuted_and_the_correction_confirmed(printed, corrected, width, verdict):
-    erratum = Erratum("e", "p", "c", printed, corrected, 1.0, Tolerance(width, why="test"), why="a slip")
+    pairs = ("p", printed), ("c", corrected)
+    erratum = claim("e", "e").erratum(*pairs, 1.0, width, "test", note="a slip", where="(3)")
     assert erratum.verdict == verdict
     assert bool(erratum.reason) == (verdict == "inconclusive")
     assert as_dict(erratum)["by"] == "run"
 
 
 def test_an_erratum_of_a_bound_needs_the_printed_one_violated():
-    def erratum(printed, **more):
-        bound = Tolerance(why="a bound")
-        return Erratum("e", "p", "c", printed, 3.0, 2.0, bound, why="a slip", relation="at most", **more)
+    def erratum(printed, error=0.0):
+        measured = Estimate(2.0, error)
+        more = {"note": "a slip", "where": "(3)", "relation": "at most"}
+        return claim("e", "e").erratum(("p", printed), ("c", 3.0), measured, 0, "a bound", **more)
 
     assert erratum(1.0).verdict == Verdict.ERRATUM
     assert erratum(2.5).verdict == Verdict.INCONCLUSIVE
-    assert erratum(1.0, uncertainty=0.2).verdict == Verdict.ERRATUM
-    assert erratum(1.0, uncertainty=0.4).verdict == Verdict.INCONCLUSIVE
+    assert erratum(1.0, error=0.2).verdict == Verdict.ERRATUM
+    assert erratum(1.0, error=0.4).verdict == Verdict.INCONCLUSIVE
 
 
 def test_the_tolerance_must_say_why():
@@ -152,5 +159,5 @@ def test_the_tolerance_is_a_finite_distance(bad):
 
 
 def test_a_measurement_is_one_number():
-    with pytest.raises(TypeError, match="`measured` must be one number"):
+    with pytest.raises(TypeError, match=r"measured must be one number, got \[1\.0, 2\.0\]"):
         finding(1.0, [1.0, 2.0], 0.1)

@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 
 from secant import lab
-from secant.lab import Finding, Tolerance, estimate, option, study, wavering
+from secant.lab import claim, estimate, option, study, wavering
+from secant.lab.registry import lookup
 from secant.lab.sweeping.execute import seeds_of
 
 
@@ -17,20 +18,21 @@ class Config:
     seed: int = option(3)
 
 
-@study("demo/coins", section="1.1", title="Coins", statement="Noise has mean zero, and falls on both sides of it.")
+@study("demo/coins", section="1.1", title="Coins")
 def coins(config: Config) -> xr.Dataset:
+    """Noise has mean zero, and falls on both sides of it."""
     return xr.Dataset({"x": ("draw", np.random.default_rng(config.seed).normal(size=config.draws))})
 
 
 @coins.findings
 def check(data, config):
-    yield Finding("mean over sampling error", 0.0, estimate(data.x.values), Tolerance(why="exact"))
-    yield Finding("first draw is positive", 0.0, data.x[0], Tolerance(why="a coin"), relation="at least")
+    yield claim("mean", "mean over sampling error").zero(estimate(data.x.values), 0, "exact")
+    yield claim("first", "first draw is positive").at_least(0.0, data.x[0], "a coin")
 
 
 @pytest.fixture
 def rows(monkeypatch, tmp_path):
-    monkeypatch.setattr(lab.registry, "_all", lambda: {coins.id: coins})
+    monkeypatch.setattr(lookup, "_all", lambda: {coins.id: coins})
     return lambda **options: lab.verify([coins.id], store=lab.Store(tmp_path), **options)
 
 
@@ -84,8 +86,9 @@ def test_of_many_findings_one_may_fail_by_chance():
     def found(fails, others):
         rows = [
             {"study": "a/b", "seed": k, "finding": str(n), "verdict": "holds", "risk": 1e-3}
-            for k in range(5) for n in range(others + 1)
-        ]  # fmt: skip
+            for k in range(5)
+            for n in range(others + 1)
+        ]
         for k in range(fails):
             rows[k * (others + 1)]["verdict"] = "fails"
         (one,) = wavering(rows)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from secant.lab import Finding, Tolerance
+from secant.lab import claim
 from secant.lab.verdicts.significance import goes_with, proportion
 
 
@@ -32,7 +32,7 @@ def test_events_of_which_one_never_happens_decide_nothing():
 
 @pytest.mark.parametrize(("cases", "verdict"), [([1] * 12, "holds"), ([1] * 3, "inconclusive"), ([0] * 12, "fails")])
 def test_a_few_cases_that_agree_are_no_certainty(cases, verdict):
-    found = Finding("most", 0.5, proportion(cases), Tolerance(why="a test"), "at least")
+    found = claim("most", "most").at_least(0.5, proportion(cases), "a test")
     assert found.verdict == verdict
 
 

@@ -158,8 +158,13 @@ def of_regime(state: State, watched: Watched) -> Sentence:
     value, error = state.load.value, state.load.error
     if state.regime == "diverging":
         _, loss = watched.column("loss")
-        return Sentence("regime", f"The run diverges: its loss was {shown(loss[0])} and is {shown(loss[-1])} now.",
-                        float(loss[-1]), math.nan, "thesis/max-step")  # fmt: skip
+        return Sentence(
+            "regime",
+            f"The run diverges: its loss was {shown(loss[0])} and is {shown(loss[-1])} now.",
+            float(loss[-1]),
+            math.nan,
+            "thesis/max-step",
+        )
     if state.regime == "catapult":
         return Sentence("regime", f"A catapult is under way: {below}", value, error, "thesis/thm-3.3.1")
     if restless(state):
