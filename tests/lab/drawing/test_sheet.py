@@ -6,7 +6,7 @@ import xarray as xr
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from secant.lab import sheet, theme
+from secant.lab import Estimate, sheet, theme
 
 
 def test_panels_stand_side_by_side_on_a_figure_of_the_size():
@@ -64,3 +64,14 @@ def test_a_panel_says_what_it_shows_and_names_what_is_drawn():
     assert named.get_xlim() == (0, 3)
     assert [text.get_text() for text in named.get_legend().get_texts()] == ["runs"]
     assert framed.get_legend().get_title().get_text() == "over widths"
+
+
+def test_estimates_have_bars_of_two_standard_errors_and_ticks_stand_at_the_widths():
+    axes = sheet.panels(Figure(), (5, 4))
+    axes.set_xscale("log")
+    sheet.errors(axes, [10, 20], [Estimate(1.0, 0.5), Estimate(4.0, 1.0)], "runs", color="C1")
+    _, _, (bars,) = axes.containers[0]
+    assert [list(bar[:, 1]) for bar in bars.get_segments()] == [[0, 2], [2, 6]]
+    sheet.ticks(axes, [10, 20])
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["10", "20"]
+    assert not len(axes.xaxis.get_minorticklocs())
