@@ -36,7 +36,8 @@ def run(config: Config) -> xr.Dataset:
     values, squares = [], []
     for value, gradient, smooth in losses.values():
         start = random.uniform(-np.pi, np.pi, (config.draws, config.dim))
-        path = orbit(lambda w, of=gradient, smooth=smooth: w - of(w) / smooth, start, config.steps)
+        step = lambda w, of=gradient, smooth=smooth: w - of(w) / smooth  # noqa: E731
+        path = orbit(step, start, config.steps)
         values.append([value(w) for w in path])
         squares.append([(gradient(w) ** 2).sum(1) for w in path[:-1]])
     counts = np.unique(np.geomspace(1, config.steps, 12).astype(int))

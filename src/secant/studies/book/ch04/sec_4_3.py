@@ -63,7 +63,8 @@ def run(config: Config) -> xr.Dataset:
     matrices = [rng.normal(size=(b, a)) / a**0.5 for a, b in itertools.pairwise(sizes)]
     found, exact = backward(matrices, x), []
     for i, matrix in enumerate(matrices):
-        exact.append(derivative(lambda m, i=i: network([*matrices[:i], m, *matrices[i + 1 :]], x), matrix))
+        rest = lambda m, i=i: network([*matrices[:i], m, *matrices[i + 1 :]], x)  # noqa: E731
+        exact.append(derivative(rest, matrix))
     return xr.Dataset(
         {
             "W": (("row", "middle"), W),
