@@ -107,9 +107,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         float((z * np.expm1(-z)).max()),
         "the sign in the exponent is lost",
     )
-    printed, corrected = (r"z(e^z - 1) \le 0", wrong), (r"z(e^{-z} - 1) \le 0", 0.0)
+    print_, right = (r"z(e^z - 1) \le 0", wrong), (r"z(e^{-z} - 1) \le 0", 0.0)
     yield claim("sign", "largest of $z(e^{-z} - 1)$ for $z$ from -3 to 3").erratum(
-        printed, corrected, found, 1e-15, "rounding", where=where, note=note, by="derivation"
+        print_, right, found, 1e-15, "rounding", where=where, note=note, by="derivation"
     )
     r = (data.left.values - end) @ Z[:k].T
     yield claim("terms", r"sum over the support of $az(e^{-z} - 1)$, $z = x\cdot r$, all times").at_most(

@@ -69,7 +69,11 @@ def run(config: Config) -> xr.Dataset:
         "slope": ("layer", neurons.read_slopes(plain, one)),
         "series": ("part", _series(keys[3], config)),
     }
-    names = {"derivative": ["total", "direct", "measured"], "part": ["moved", "variance"], "graph": list(kinds)}
+    names: dict[str, Any] = {
+        "derivative": ["total", "direct", "measured"],
+        "part": ["moved", "variance"],
+        "graph": list(kinds),
+    }
     return xr.concat(compared, "graph").assign(found).assign_coords(layer=layers, layer_2=layers, **names)
 
 

@@ -1,5 +1,7 @@
 """Equation (2.16): the tangent kernel guarantees that gradient descent makes progress."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -58,7 +60,7 @@ def run(config: Config) -> xr.Dataset:
         return spectral_norm(hessian(net.apply, params, x, y, losses.half_sum).flat_product(), direction, 20).value
 
     lr = config.fraction / float(jax.jit(sharpness)(start))
-    probes = {"loss": measure.loss(), "square": Probe(square), "sharpness": Probe(sharpness, every=10)}
+    probes: dict[str, Any] = {"loss": measure.loss(), "square": Probe(square), "sharpness": Probe(sharpness, every=10)}
     data = train(problem, start, lr=lr, steps=config.steps, probes=probes).dataset
 
     def one_step(start: Params) -> dict[str, jax.Array]:

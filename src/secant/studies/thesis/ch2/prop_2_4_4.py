@@ -1,5 +1,7 @@
 """Proposition 2.4.4: the gradient of a random network is not small."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -121,7 +123,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     right = r"\mathbb E X \ge (\mathbb E X^2)^{3/2}\,(\mathbb E X^4)^{-1/2}, \quad X = \|\nabla_w f\|", lower
     found = Estimate(data.narrow_mean.sel(at).item(), data.narrow_error.sel(at).item(), config.chains - 1)
     note = "The mean is at most the root of the mean square. A fourth moment, finite at every width, bounds it below."
-    where = {"where": "Proposition 2.4.4, equation (2.18), and Appendix A.7", "relation": "at least"}
+    where: dict[str, Any] = {"where": "Proposition 2.4.4, equation (2.18), and Appendix A.7", "relation": "at least"}
     norm = claim("chain-norm", f"one neuron a layer, L = {depth}: mean norm of the gradient")
     yield norm.erratum(printed, right, found, 0, "both are lower bounds", note=note, **where)
 

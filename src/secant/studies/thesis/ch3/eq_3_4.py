@@ -152,8 +152,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     note = "the ball has a fixed radius: outputs that move by one need a move of order one"
     for activation in ACTIVATIONS:
         name = f"{activation}: exponent of the distance from the start in the width"
-        power = exponent(data.distance.sel(activation=activation))
-        yield claim(f"{activation}-distance", name).zero(power, ball, note=note)
+        grows = exponent(data.distance.sel(activation=activation))
+        yield claim(f"{activation}-distance", name).zero(grows, ball, note=note)
     why = "the step size is below the critical one; squares of rounding errors"
     yield claim("rise", "largest rise of the loss in five steps").at_most(0.0, data.rise.max(), why, slack=1e-28)
 

@@ -1,5 +1,7 @@
 """Equations (3.7) and (3.8): a linear model has one critical step size, and it is also the largest."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,7 +59,8 @@ def run(config: Config) -> xr.Dataset:
     critical = float(jit(critical_step, quick=True)(kernel))
     lrs, steps, fine = critical * np.array(config.ratios), np.arange(config.steps + 1), np.linspace(0.02, 1.8, 179)
     residual = Probe(lambda params: linear(params, x) - y, dims=("sample",))
-    problem, probes = Problem(linear, x, y, losses.half_sum), {"loss": measure.loss(), "residual": residual}
+    problem = Problem(linear, x, y, losses.half_sum)
+    probes: dict[str, Any] = {"loss": measure.loss(), "residual": residual}
     done = train(problem, start, steps=config.steps, over={"lr": lrs}, probes=probes)
 
     @jax.jit

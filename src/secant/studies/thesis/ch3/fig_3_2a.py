@@ -111,7 +111,7 @@ def _followed(kind: Kind, networks: dict[str, Any], ratios: np.ndarray, steps: i
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     far, why = data.distance.max("step").rename(seed="network"), r"start and curvature: $1/\sqrt m$ and $\sqrt{2/m}$"
-    judged = {"given": len(config.widths) > 1, "otherwise": "one width has no exponent"}
+    judged: dict[str, Any] = {"given": len(config.widths) > 1, "otherwise": "one width has no exponent"}
     for kind, (regime, power) in product(MODELS, (("below", 0.0), ("above", 0.5))):
         name = f"{kind}, {regime} the critical step: exponent of the distance in the width"
         found = partial(exponent, far.sel(model=kind, regime=regime))
@@ -125,10 +125,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         reached = np.asarray(limit(excess).distance)
         low, high = reached.min(), reached.max()
         name = rf"{kind}, largest width, $\eta\lambda_0 = {config.above:g}$: final distance over $\sqrt{{m\lambda_0}}$"
-        found = estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature))
+        reach = estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature))
         rests = (end.loss.sel(model=kind) < 1e-6 * config.gap**2).all()
         yield claim(f"{kind}-distance", name, given=rests, otherwise=moving).equal(
-            (high + low) / 2, found, (high - low) / 2 + 1 / np.sqrt(width), why
+            (high + low) / 2, reach, (high - low) / 2 + 1 / np.sqrt(width), why
         )
     yield from _kernels(wide, config)
 

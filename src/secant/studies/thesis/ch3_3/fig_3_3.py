@@ -158,8 +158,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             ("first", r"between the thresholds: $\eta\lambda_1$ at the end", end[1, 0]),
             ("past", r"past both: larger $\eta\lambda_i$ at the end", end[2].max()),
         ):
-            ends = claim(f"{kind}-{key}", f"{kind}, {name}")
-            yield ends.at_most(2.0, value, "a catapult ends below the edge; it began above")
+            below = claim(f"{kind}-{key}", f"{kind}, {name}")
+            yield below.at_most(2.0, value, "a catapult ends below the edge; it began above")
     ends = float(settled[3]) + float(~settled[4])
     name = "quadratic: runs 2 per cent below and past the exact border that end as they should"
     yield claim("border", name).equal(2.0, ends, 0, "the border is exact")

@@ -66,8 +66,8 @@ def run(config: Config) -> xr.Dataset:
         # A network and its quadratic model have the same derivatives at the start, and so the same estimate.
         guess = estimate_max_lr(problem, params, degree=config.degree)
         for f in (expand(net.apply, params, 2), net.apply):
-            model, search = Problem(f, x, problem.y, problem.loss), {"points": config.points, "rounds": config.rounds}
-            border = find_max_lr(model, params, steps=config.steps, **search)
+            model = Problem(f, x, problem.y, problem.loss)
+            border = find_max_lr(model, params, steps=config.steps, points=config.points, rounds=config.rounds)
             half = (border.divergent - border.stable) / 2 * border.curvature
             found.append((guess.lr * guess.curvature, border.rescaled, half))
     # Step sizes times the curvature: estimated, found by trial, and half the last bracket of the search.

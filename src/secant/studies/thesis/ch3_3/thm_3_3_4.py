@@ -155,5 +155,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.mark(right, y=1, lw=0.8, ls=":")
     right.axvspan(0, 2, color="C2", alpha=0.12, lw=0)
     right.text(1.0, 1.3, "stable", ha="center", color="C2")
-    title, limits = "The line of minima", {"xlim": (0, 2.5), "ylim": (0, 1.6)}
-    sheet.label(right, title, v, "growth per step", "lower right", **limits)
+    title = "The line of minima"
+    sheet.label(right, title, v, "growth per step", "lower right", xlim=(0, 2.5), ylim=(0, 1.6))
