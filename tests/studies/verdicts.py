@@ -16,7 +16,7 @@ QUADREG_3: Verdicts = {
     ("quadreg/settling", "error-law-both"): "inconclusive",
     ("quadreg/settling", "size-left-out"): "inconclusive",
     # Claims about the source's own network of 5,000 samples.
-    ("quadreg/fig-5", "second-eigenvalue-largest"): "inconclusive",
+    ("quadreg/fig-5", "second-eigenvalue-window"): "inconclusive",
     ("quadreg/fig-6", "peak-eta-2"): "inconclusive",
     # 300 steps show one peak of the residual.
     ("quadreg/fig-14", "mean-steps-peak"): "inconclusive",
@@ -57,20 +57,20 @@ THESIS_4: Verdicts = {
     # No rise, or too few draws to tell.
     ("thesis/table-4.2", "shallow-step-0.8-rises"): "inconclusive",
     ("thesis/table-4.2", "shallow-1.5-critical-rises"): "inconclusive",
-    ("thesis/fig-C.14", "rank-2-alignment-weights-near-zero-against-raises"): "inconclusive",
+    ("thesis/fig-C.14", "rank-2-alignment-weights-near-zero-all-raises"): "inconclusive",
 }
 
 # The lecture of 11/16: claims about networks, which are judged at laptop scale
 
 LECTURES_11_16: Verdicts = {
-    ("lectures/11-16-alignment", "r-2-c-alpha-h-end"): "inconclusive",
-    ("lectures/11-16-alignment", "r-2-c-alpha-h-end-less"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-4-batch"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-4-step"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-16-batch"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-16-step"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-48-batch"): "inconclusive",
-    ("lectures/11-16-stochastic-edge", "batch-48-step"): "inconclusive",
+    ("lectures/11-16-alignment", "r-2-c"): "inconclusive",
+    ("lectures/11-16-alignment", "r-2-c-alpha"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-4-batch-sharpness"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-4-step-size"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-16-batch-sharpness"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-16-step-size"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-48-batch-sharpness"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-48-step-size"): "inconclusive",
     ("lectures/11-16-stochastic-edge", "sharpness-2-eta"): "inconclusive",
 }
 
@@ -78,11 +78,11 @@ LECTURES_11_16: Verdicts = {
 
 BOOK_12: Verdicts = {
     # Twenty steps from three starts: claims about networks, judged at laptop scale.
-    ("book/noise-shape", "test-error-noise"): "inconclusive",
-    ("book/noise-shape", "sharpness-noise-batches"): "inconclusive",
-    ("book/scaling-network", "factor-4-loss"): "inconclusive",
-    ("book/scaling-network", "factor-4-test"): "inconclusive",
-    ("book/scaling-network", "samples-loss-small"): "inconclusive",
+    ("book/noise-shape", "test-error-noise-batches-less"): "inconclusive",
+    ("book/noise-shape", "sharpness-noise-batches-less"): "inconclusive",
+    ("book/scaling-network", "factor-4-loss-small-batches"): "inconclusive",
+    ("book/scaling-network", "factor-4-test-error-less"): "inconclusive",
+    ("book/scaling-network", "all-samples-loss-small-batches-mean"): "inconclusive",
 }
 
 OTHERWISE = QUADREG_3 | THESIS_2 | THESIS_3 | THESIS_4 | LECTURES_11_16 | BOOK_12
