@@ -2,9 +2,9 @@
 
 `python -m bench.findings write FILE [--source src] [--only ID ...]` runs studies at smoke scale with the package of
 that folder, each in a process and on a core of its own, and writes what they found.
-`python -m bench.findings compare A B` says what differs, to the bit: numbers and verdicts first, then words. Findings
-are matched by study and key. What has no partner is matched by its place among the rest, so that a new key is a word
-that changed and no finding that went. The exit status tells whether a number differs, or with `--words` a word.
+`python -m bench.findings compare A B` prints what differs, to the bit: numbers and verdicts first, then words. Findings
+are matched by study and key. Findings without a partner are matched by their place among the rest, so a new key counts
+as a changed word. The exit status is 1 if a number differs, or with `--words` a word.
 """
 
 from __future__ import annotations

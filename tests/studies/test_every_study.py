@@ -1,6 +1,5 @@
 """Every study: its findings hold or are errata, its figure draws, its place in the source is named."""
 
-import re
 from pathlib import Path
 
 import matplotlib
@@ -75,24 +74,6 @@ def test_a_study_knows_its_place(id):
     assert study.source.chapters[study.chapter]
     for scale in lab.SCALES:
         study.config(scale)
-
-
-ONE_MEANING = {
-    "draws": "draw|random|model|network|runs|residual|sample",  # repeats, each with numbers of its own
-    "ratio": "over the critical",
-    "ratios": "over the critical",
-    "eta_lambda": "step size times",
-    "eta_lambdas": "step sizes times",
-}
-"""Names of options that many studies share, and what their help says."""
-
-
-@pytest.mark.parametrize("id", IDS)
-def test_options_of_one_name_mean_the_same(id):
-    fields = fields_of(lab.get(id).config_type)
-    assert "seeds" not in fields, "repeats are called draws"
-    for name in ONE_MEANING.keys() & fields.keys():
-        assert re.search(ONE_MEANING[name], fields[name].metadata["help"]), name
 
 
 @pytest.mark.parametrize("id", IDS)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from secant import lab
 from secant.lab import options
+from secant.lab.registry.config import fields_of
 from secant.lab.registry.shelf import FOLDER
 
 FILES = sorted(FOLDER.rglob("*.py"))
@@ -43,6 +45,17 @@ def test_shared_options_are_made_by_their_makers():
     found = {(name_of(path), option) for path in FILES for option in declared_by_hand(path)}
     assert found - set(EXCEPTIONS) == set(), "use `options.NAME(...)`, or give the option a name of its own"
     assert set(EXCEPTIONS) <= found, "exceptions that are none any more"
+
+
+@pytest.mark.parametrize("id", [study.id for study in lab.catalog()])
+def test_options_of_one_name_mean_the_same(id):
+    kind = lab.get(id).config_type
+    fields = fields_of(kind)
+    assert "seeds" not in fields, "repeats are called draws"
+    files = {one.__module__.removeprefix("secant.studies.").replace(".", "/") + ".py" for one in kind.__mro__}
+    for name in options.SHARED.keys() & fields.keys():
+        if not any((file, name) in EXCEPTIONS for file in files):
+            assert fields[name].metadata["help"] == options.SHARED[name].help, name
 
 
 def test_exceptions_are_few_and_have_reasons():

@@ -35,9 +35,9 @@ _OPENING, _CLOSING = frozenset("([{⟨⌊⌈"), frozenset(")]}⟩⌋⌉!")
 
 
 def plain(text: str) -> str:
-    r"""The text with its formulas in Unicode, and everything else as it stands.
+    r"""The text with its formulas in Unicode, and everything else unchanged.
 
-    A formula that cannot be read so is left as it is written, without its dollars.
+    A formula that has no such form stays LaTeX, without its dollars.
 
     Example:
         ```python
@@ -65,7 +65,7 @@ class _MalformedError(ValueError):
 
 @dataclass(frozen=True)
 class _Atom:
-    """A piece of a formula: its text, and what it is to its neighbours."""
+    """A piece of a formula: its text, and its kind, which sets the spaces around it."""
 
     text: str
     kind: str = "letter"
@@ -83,7 +83,7 @@ class _Reader:
         return self._next == len(self._tokens)
 
     def group(self) -> list[_Atom]:
-        """All atoms up to the brace that closes the group, or to the end."""
+        """All atoms up to the closing brace of the group, or to the end."""
         atoms: list[_Atom] = []
         while not self.done and self._tokens[self._next] != "}":
             token = self._take()
@@ -179,7 +179,7 @@ def _atom(text: str) -> _Atom:
 
 
 def _line(atoms: list[_Atom], tight: bool = False) -> str:
-    """The atoms in a row: spaces around relations and signs between terms, after commas, beside names and fractions."""
+    """The atoms in a row, with spaces around relations and signs, after commas, and beside names and fractions."""
     parts: list[str] = []
     before = "open"
     operands = ("letter", "close", "name", "fraction")
@@ -201,5 +201,5 @@ def _line(atoms: list[_Atom], tight: bool = False) -> str:
 
 
 def _bracketed(text: str) -> str:
-    """In brackets, unless nobody could read on into it."""
+    """In brackets, unless the text is a single term."""
     return text if re.fullmatch(r"[^\s/+−·×]+", text) else f"({text})"

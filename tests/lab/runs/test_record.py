@@ -1,4 +1,4 @@
-"""A run that is not what a run should be is named and passed over, whatever is wrong with it, and no other suffers."""
+"""A run that is not what a run should be is named and skipped, whatever is wrong with it, and no other suffers."""
 
 import copy
 import datetime
@@ -83,7 +83,7 @@ def beside(store):
 
 
 def passed_over(store, beside, bad, what):
-    with pytest.warns(RuntimeWarning, match=rf"the run in .*{KEYS[0]} is corrupt \(.*{what}.*passed over"):
+    with pytest.warns(RuntimeWarning, match=rf"the run in .*{KEYS[0]} is corrupt \(.*{what}.*it is skipped"):
         assert [record.directory for record in store.records()] == [beside]
     with pytest.raises(CorruptRunError):
         store.read(bad)
@@ -194,7 +194,7 @@ def deep(levels):
     [
         pytest.param(b"", "Expecting value", id="nothing"),
         pytest.param(b"[]", "expected a mapping", id="a list"),
-        pytest.param(deep(100_000), "lie in each other more than 16 deep", id="deep"),
+        pytest.param(deep(100_000), "nested more than 16 deep", id="deep"),
         pytest.param(b'{"a": ' + deep(100_000) + b"}", "more than 16 deep", id="deep inside"),
         pytest.param(b'{"a": ' + deep(300) + b"}", "more than 16 deep", id="less deep"),
         pytest.param(b"\xff\xfe{}", "UnicodeDecodeError", id="not utf-8"),

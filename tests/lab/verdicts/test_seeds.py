@@ -71,7 +71,7 @@ def test_a_finding_that_flips_is_named_and_one_with_a_sampling_error_does_not(ro
 
 def test_a_finding_may_fail_as_often_as_it_says():
     def row(seed, verdict, risk):
-        return {"study": "a/b", "seed": seed, "finding": "f", "verdict": verdict, "risk": risk}
+        return {"study": "a/b", "seed": seed, "key": "f", "finding": f"f {seed}", "verdict": verdict, "risk": risk}
 
     def found(fails, risk):
         return wavering([row(k, "fails" if k < fails else "holds", risk) for k in range(20)])[0]
@@ -85,7 +85,7 @@ def test_a_finding_may_fail_as_often_as_it_says():
 def test_of_many_findings_one_may_fail_by_chance():
     def found(fails, others):
         rows = [
-            {"study": "a/b", "seed": k, "finding": str(n), "verdict": "holds", "risk": 1e-3}
+            {"study": "a/b", "seed": k, "key": str(n), "finding": f"{n} of seed {k}", "verdict": "holds", "risk": 1e-3}
             for k in range(5)
             for n in range(others + 1)
         ]

@@ -1,4 +1,4 @@
-"""The files of a run's figure: digested when they are drawn, and shown only as they were drawn."""
+"""The files of a run's figure, with digests. Only unchanged files are shown."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from secant.lab.runs import files, record
 from secant.lab.runs.record import Record
 
 FIGURES_FILE = "figures.json"
-"""Names the digest of every file of the figure and of the run that it is of. It is written last, and whole."""
+"""Holds the digests of the run and of every file of its figure. It is written last, and whole."""
 
 LARGEST = 256 * 2**20
-"""Bytes of the largest file of a figure that is read."""
+"""Bytes of the largest figure file that is read."""
 
 
 class CorruptFigureError(ValueError):
-    """A figure that is not what was drawn; names the file and what is wrong with it."""
+    """A file of a figure has changed since it was drawn. The error names the file and what is wrong."""
 
 
 def save(study: Study, run: Record, config: Any) -> None:
-    """Draws the figure of a run into its directory, over whatever is there, and writes down what was drawn."""
+    """Draws the figure of a run into its directory, replaces old files, and writes the digests."""
     path = run.directory / FIGURES_FILE
-    path.unlink(missing_ok=True)  # from here until the end no figure of this run is believed
+    path.unlink(missing_ok=True)  # until the end of this function the run has no valid figure
     save_figures(study, run.data(), config, run.directory)
     digests = {name: files.digest(run.directory, name) for name in FIGURE_FILES}
     replace(path, record.sealed({"run": run.facts["digest"], "files": digests}))
 
 
 def read(run: Record) -> dict[str, bytes] | None:
-    """Every file of the figure of a run, as it was drawn; None where it has not been drawn to its end.
+    """Every file of the figure of a run; None if the figure was not drawn to its end.
 
     Raises:
-        CorruptFigureError: a file is not what was drawn, or not a regular file, or not only a picture.
+        CorruptFigureError: a file has changed, is not a regular file, or contains more than a picture.
     """
     if not os.path.lexists(run.directory / FIGURES_FILE):
         return None
@@ -60,7 +60,7 @@ def read(run: Record) -> dict[str, bytes] | None:
 
 
 def is_drawn(run: Record) -> bool:
-    """Whether the figure of a run is there, as it was drawn."""
+    """Whether the figure of a run is there and unchanged."""
     try:
         return read(run) is not None
     except CorruptFigureError:

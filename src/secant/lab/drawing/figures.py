@@ -30,7 +30,7 @@ def drawn(study: Study, data: xr.Dataset, config: Any, look: str = "light") -> I
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(theme(look)), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Data has no positive values")  # a run without numbers has an empty panel
+        warnings.filterwarnings("ignore", "Data has no positive values")  # the panel of a run without numbers is empty
         figure = Figure(figsize=(9, 4), layout="constrained")
         study.draw(data, figure, config)
         _lighten(figure)
@@ -40,7 +40,7 @@ def drawn(study: Study, data: xr.Dataset, config: Any, look: str = "light") -> I
 def save_figures(study: Study, data: xr.Dataset, config: Any, directory: Path) -> None:
     """Writes the study's figure beside its data, each file whole or not at all.
 
-    It comes as it was drawn, with its panels below one another for a narrow window, and as a thumbnail of one panel.
+    It has three forms: as drawn, with the panels below one another for a narrow window, and one panel as a thumbnail.
     """
     for look, ending in (("light", ""), ("dark", "-dark")):
         with drawn(study, data, config, look) as figure:
@@ -55,7 +55,7 @@ def save_figures(study: Study, data: xr.Dataset, config: Any, directory: Path) -
 
 
 def _lighten(figure: Any) -> None:
-    """Has what consists of very many marks drawn as an image, so that an SVG stays small."""
+    """Draws very many marks as an image, so that an SVG stays small."""
     for axes in figure.axes:
         for line in axes.lines:
             marked = line.get_marker() not in ("None", "none", "", " ", None)

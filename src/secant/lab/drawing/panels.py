@@ -1,4 +1,4 @@
-"""The panels of a figure, laid out again: below one another for a narrow window, or the first alone as a thumbnail."""
+"""Lays the panels of a figure out again: below one another for a narrow window, or one panel as a thumbnail."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-# Matplotlib's own types, under names that say what is meant: it is imported when something is drawn.
+# Names for types of matplotlib, which is imported only when something is drawn.
 Axes: TypeAlias = Any
 Figure: TypeAlias = Any
 Part: TypeAlias = Any  # a figure, or a subfigure of one
 Legend: TypeAlias = Any
 Text: TypeAlias = Any
 
-NARROW = 4.6  # inches: on a phone, ten points are then ten pixels
+NARROW = 4.6  # inches, with which ten points are ten pixels on a phone
 THUMBNAIL = (2.5, 1.6)
 _LOWEST, _TALLEST, _TILE = 2.6, 3.5, 1.6
 _LABELS = 0.45  # what ticks and a label take below a panel
@@ -23,7 +23,7 @@ _ROOM = 0.1  # above and below a panel
 
 @dataclass
 class Panel:
-    """A cell of a figure's grid, with all axes that lie in it: twins are two."""
+    """A cell of a figure's grid, with all its axes. Twin axes count as two."""
 
     row: int
     column: int
@@ -37,15 +37,15 @@ class Panel:
 
     @property
     def tile(self) -> bool:
-        """Whether it is a picture without scales, legible at half the width."""
+        """Whether the panel is a picture without scales, which stays legible at half the width."""
         return not self.main.axison or not (len(self.main.get_xticks()) or len(self.main.get_yticks()))
 
 
 def stack(figure: Figure) -> None:
-    """Lays the panels out below one another, pictures without scales two abreast.
+    """Lays the panels out below one another, and pictures without scales in pairs.
 
-    What a panel shared with those beside it (the numbers at its ticks, a label, a title above its column) it gets for
-    itself. Colour bars stay with their panels; legends that have no room in or beside a panel go below it.
+    Panels may have shared numbers at ticks, a label, or a title above a column. Each panel now gets its own. Colour
+    bars stay with their panels. A legend without room in or beside its panel goes below the panel.
     """
     figure.set_layout_engine("constrained", h_pad=_ROOM)
     parts = figure.subfigs or [figure]
@@ -54,7 +54,7 @@ def stack(figure: Figure) -> None:
     more = sum(_fit_legend(part, legend) for part in {figure, *parts} for legend in list(part.legends))
     legends = [legend for axes in figure.axes if (legend := axes.get_legend()) is not None]
     for legend in legends:
-        legend.set_in_layout(False)  # else one that is too wide squeezes its panel
+        legend.set_in_layout(False)  # otherwise a wide legend squeezes its panel
     _resize(figure, rows, more)
     for legend in legends:
         legend.set_in_layout(True)
@@ -66,13 +66,13 @@ def stack(figure: Figure) -> None:
 
 
 def settle(figure: Figure) -> None:
-    """Lays the figure out, once for all files it is saved in."""
+    """Lays the figure out once, for all files that are saved."""
     figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")
 
 
 def single(figure: Figure) -> None:
-    """Leaves of the figure its first panel, without words."""
+    """Keeps only the first panel of the figure, without words."""
     figure.set_layout_engine("constrained")
     part = (figure.subfigs or [figure])[0]
     first = _panels(part)[0]
@@ -100,7 +100,7 @@ def single(figure: Figure) -> None:
 
 @dataclass
 class Row:
-    """Panels abreast in the new layout: their height, and what legends below them need besides."""
+    """Panels side by side in the new layout: their height, and the extra height of legends below them."""
 
     panels: list[Panel]
     height: float
@@ -108,7 +108,7 @@ class Row:
 
 
 def _panels(part: Part) -> list[Panel]:
-    """The cells of a figure's grid that are drawn in, in the order in which they are read."""
+    """The cells of a figure's grid that have axes, in reading order."""
     found: dict[tuple[int, int], Panel] = {}
     for axes in part.axes:
         spec = axes.get_subplotspec()
@@ -119,12 +119,12 @@ def _panels(part: Part) -> list[Panel]:
         found.setdefault((row, column), Panel(row, column, height)).axes.append(axes)
     panels = sorted(found.values(), key=lambda panel: (panel.row, panel.column))
     if any(panel.row for panel in panels) and not any(_title(panel.main) for panel in panels if panel.row):
-        panels.sort(key=lambda panel: panel.column)  # the titles are those of the columns
+        panels.sort(key=lambda panel: panel.column)  # the titles belong to the columns
     return panels
 
 
 def _place(part: Part) -> list[Row]:
-    """Puts the panels of a figure, or of a part of one, into rows."""
+    """Puts the panels of a figure or a subfigure into rows."""
     panels = _panels(part)
     for panel in panels:
         _complete(panel, panels)
@@ -135,7 +135,7 @@ def _place(part: Part) -> list[Row]:
 
 
 def _resize(figure: Figure, rows: list[list[Row]], more: float) -> None:
-    """Lays the rows out at their heights, with some more for the legends of the whole figure."""
+    """Lays the rows out at their heights, with extra height for the legends of the whole figure."""
     heights = [[row.height + row.extra for row in part] for part in rows]
     for part, own, tall in zip(figure.subfigs or [figure], rows, heights, strict=True):
         grid = _grid(part, tall, max(len(row.panels) for row in own))
@@ -161,7 +161,7 @@ def _grid(part: Part, heights: list[float], columns: int) -> Any:
 
 
 def _complete(panel: Panel, panels: list[Panel]) -> None:
-    """Gives a panel what it left to those beside it."""
+    """Gives a panel the ticks, labels and title that it shared with other panels."""
     axes = panel.main
     below = [p.main for p in panels if p.column == panel.column and p.row > panel.row]
     above = [p.main for p in panels if p.column == panel.column and p.row < panel.row]
@@ -179,13 +179,13 @@ def _complete(panel: Panel, panels: list[Panel]) -> None:
 
 
 def _alike(one: Axes, other: Axes) -> bool:
-    """Whether two panels have the same vertical axis: a panel that shows another quantity says so in its title."""
+    """Whether two panels have the same vertical axis. A panel with another quantity names it in its title."""
     shared = one.get_shared_y_axes().joined(one, other)
     return shared or (one.get_ylim() == other.get_ylim() and one.get_yscale() == other.get_yscale())
 
 
 def _legends_below(rows: list[list[Row]]) -> None:
-    """Moves every legend that sticks out of its panel below it."""
+    """Moves every legend that is larger than its panel below the panel."""
     for row in (row for part in rows for row in part):
         for axes in (axes for panel in row.panels for axes in panel.axes):
             legend, inside = axes.get_legend(), axes.bbox
@@ -197,7 +197,7 @@ def _legends_below(rows: list[list[Row]]) -> None:
 
 
 def _below(axes: Axes, legend: Legend) -> float:
-    """Makes the legend again below its panel, in as many columns as fit, and returns its height in inches."""
+    """Redraws the legend below its panel, in as many columns as fit, and returns its height in inches."""
     from matplotlib.transforms import ScaledTranslation
 
     down = axes.transAxes + ScaledTranslation(0, -_LABELS, axes.get_figure(root=True).dpi_scale_trans)
@@ -223,11 +223,11 @@ def _columns(make: Callable[..., Legend], same: dict[str, Any], width: float) ->
 
 
 def _same(legend: Legend) -> dict[str, Any]:
-    """What a legend says, to say it again."""
+    """The entries and the style of a legend, to draw the legend again."""
     texts = legend.get_texts()
     labels = [text.get_text() for text in texts]
     owner = [legend.axes] if legend.axes is not None else legend.get_figure(root=True).axes
-    # What was drawn tells more than what a legend keeps of it, which is a bar without its marker.
+    # The legend itself keeps less than was drawn: an error bar, for example, without its marker.
     drawn = {label: handle for axes in owner for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     return {
         "handles": [drawn.get(k, v) for k, v in zip(labels, legend.legend_handles, strict=True)],
@@ -248,7 +248,7 @@ def _title(axes: Axes) -> str:
 
 
 def _wrap_titles(part: Part) -> None:
-    """Breaks titles that are wider than the figure."""
+    """Wraps titles that are wider than the figure."""
     edge = part.bbox.x1
     for axes in part.axes:
         for title in _titles(axes):
@@ -259,7 +259,7 @@ def _wrap_titles(part: Part) -> None:
 
 
 def _wrap(text: Text, width: float) -> None:
-    """Breaks a text at spaces outside formulas, until it is no wider."""
+    """Wraps a text at spaces outside formulas, until the text fits into the width."""
     words = text.get_text()
     whole = "$".join(piece.replace(" ", "\0") if k % 2 else piece for k, piece in enumerate(words.split("$")))
     for letters in range(len(words), 12, -2):

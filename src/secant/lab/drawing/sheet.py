@@ -1,4 +1,4 @@
-"""The sheet that a study draws on: its panels, and the colours that the look of the moment has for what is not data."""
+"""The sheet that a study draws on: panels, labels, and colours for everything that is not data."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def panels(figure: Figure, size: tuple[float, float], columns: int = 1, rows: in
 
 
 def guide(axes: Any, x: Any, y: Any, label: str | None = None, **line: Any) -> None:
-    """What the theory says: dashed, in ink. `line` goes to `Axes.plot`."""
+    """Draws what the theory predicts: a dashed line in ink. `line` goes to `Axes.plot`."""
     axes.plot(x, y, **{"ls": "--", "color": ink(), "lw": 1.2, "label": label, **line})
 
 
 def mark(axes: Any, *, x: Any = (), y: Any = (), label: str | None = None, **line: Any) -> None:
-    """A border that the theory names, at values of `x`, of `y`, or both: dashed across the panel, in ink."""
+    """Draws a border from the theory, at values of `x`, of `y`, or both: dashed across the panel, in ink."""
     look = {"ls": "--", "color": ink(), "lw": 1.2, **line}
     for draw, places in ((axes.axvline, x), (axes.axhline, y)):
         for place in np.atleast_1d(places):
@@ -35,7 +35,7 @@ def mark(axes: Any, *, x: Any = (), y: Any = (), label: str | None = None, **lin
 
 
 def spread(axes: Any, values: xr.DataArray, over: str, label: str | None = None, **line: Any) -> None:
-    """Mean and standard deviation over one axis of a table, along its other. `line` goes to `Axes.errorbar`."""
+    """Draws mean and standard deviation over one axis of a table, along the other. `line` goes to `Axes.errorbar`."""
     (along,) = set(values.dims) - {over}
     look = {"fmt": "o-", "ms": 4, "label": label, **line}
     axes.errorbar(values[along], values.mean(over), values.std(over), **look)
@@ -61,14 +61,14 @@ def label(
     legend: str | dict[str, Any] | None = None,
     **settings: Any,
 ) -> None:
-    """What a panel says of itself: its title, its axes, and a legend of what has been drawn on it.
+    """Labels a panel: its title, its axes, and a legend of what has been drawn.
 
     Args:
-        axes: the panel, with all that the legend should name drawn already.
-        title: what it shows.
-        x: what goes to the right.
-        y: what goes up.
-        legend: where it stands, `"best"` if anywhere; a mapping goes to `Axes.legend`; none without it.
+        axes: the panel. Draw everything that the legend should name first.
+        title: what the panel shows.
+        x: label of the horizontal axis.
+        y: label of the vertical axis.
+        legend: place of the legend, such as `"best"`; a mapping goes to `Axes.legend`. By default there is no legend.
         settings: scales, limits and ticks, for `Axes.set`.
     """
     named = {"title": title, "xlabel": x, "ylabel": y}
@@ -78,12 +78,12 @@ def label(
 
 
 def ink() -> str:
-    """The colour of text, light or dark: what the theory says is drawn in it."""
+    """The colour of text, light or dark, for what the theory predicts."""
     return _colour("text.color")
 
 
 def faint() -> str:
-    """The colour of grids, for what should stay in the background."""
+    """The colour of grids, for the background."""
     return _colour("grid.color")
 
 

@@ -1,4 +1,4 @@
-"""Pictures that only show: an SVG can also hold programs, and ask other places for more of itself."""
+"""Checks that an SVG is only a picture, because an SVG can also contain programs and fetch from other places."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _NAMESPACES = {
     "http://creativecommons.org/ns#",
     "http://purl.org/dc/elements/1.1/",
 }
-"""Of the picture, and of what it says about itself."""
+"""Namespaces of pictures and of their metadata."""
 _ACTIVE = re.compile(r"script|foreignobject|iframe|embed|object|audio|video|handler|listener|animate\w*|set", re.I)
 _FETCHED = re.compile(r"url\((?!\s*['\"]?#)", re.I)
 _ELSEWHERE = re.compile(_FETCHED.pattern + r"|image-set|expression\(|@|\\", re.I)
-"""In a style: what is fetched or computed, and the escapes that could hide it."""
+"""What a style must not contain: anything fetched or computed, and escapes that could hide it."""
 _DOCTYPE = "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd"
 
 
 def check_svg(content: bytes) -> None:
-    """Refuses, with a `ValueError` that names it, an SVG with anything but shapes.
+    """Raises a `ValueError` for an SVG with anything but shapes. The error names what was found.
 
-    That is scripts, handlers of events, animations, `javascript:`, references to anything outside, foreign elements,
-    and entities; what matplotlib draws has none of them. It is read as browsers read it, as XML: a search of its
-    text could be deceived by another encoding.
+    Refused are scripts, event handlers, animations, `javascript:`, references to anything outside, foreign elements and
+    entities. The figures of matplotlib have none of these. The file is parsed as XML, as browsers do, because another
+    encoding could deceive a search of its text.
     """
     parser = xml.parsers.expat.ParserCreate(namespace_separator=" ")
     within: list[str] = []
@@ -53,7 +53,7 @@ def check_svg(content: bytes) -> None:
         if subset or system not in (None, _DOCTYPE):
             raise ValueError("it declares entities or a document type of its own")
 
-    parser.buffer_text = True  # a style comes in one piece
+    parser.buffer_text = True  # a style arrives in one piece
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler, parser.ProcessingInstructionHandler = text, instruct
     parser.StartDoctypeDeclHandler = declare

@@ -33,13 +33,15 @@ def option(
     ascending: bool = False,
     help: str = "",
 ) -> Any:
-    """A field of a study's configuration: its default, its limits (for every entry of a tuple) and a line of help.
+    """A field of a study's configuration: its default, its limits and a line of help.
+
+    The limits of a tuple apply to each of its entries.
 
     Fields that depend on each other are checked by a method `check(self)` of the configuration, which raises a
-    `ValueError` that names the field, what was given and what would work. It is called after all limits.
+    `ValueError` that names the field, what was given and what works. `check` is called after all limits.
 
     Args:
-        default: its value, if none is given.
+        default: the value if none is given.
         above: values are larger than this.
         at_least: values are this or larger.
         below: values are smaller than this.
@@ -48,7 +50,7 @@ def option(
         longest: entries that a tuple has at most.
         distinct: no two entries of a tuple are the same.
         ascending: every entry of a tuple is larger than the one before.
-        help: what it is.
+        help: what the field means.
 
     Example:
         ```python
@@ -72,7 +74,7 @@ def option(
 def scaled(*, smoke: Any, laptop: Any, paper: Any = ..., **limits: Any) -> Any:
     """A field whose default depends on the scale: seconds, minutes on two cores, or the source's own size.
 
-    Without a size of its own the scale `paper` has that of `laptop`.
+    If `paper` is left out, that scale has the default of `laptop`.
     """
     field = option(laptop, **limits)
     field.metadata["scales"].update(smoke=smoke, laptop=laptop, paper=laptop if paper is ... else paper)
@@ -86,7 +88,7 @@ def fields_of(kind: type) -> dict[str, dataclasses.Field[Any]]:
 
 
 def check_scale(scale: str) -> None:
-    """Refuses a scale that there is not."""
+    """Refuses an unknown scale."""
     if scale not in SCALES:
         raise ValueError(f"scale: unknown scale {scale!r}. Use one of {', '.join(SCALES)}.")
 
@@ -95,7 +97,8 @@ def configure(kind: type, scale: str = "laptop", **values: Any) -> Any:
     """The configuration of the given scale, with `values` in place of its defaults, checked.
 
     Raises:
-        ValueError: an unknown scale or a value outside its limits; says which field, what was given, what is allowed.
+        ValueError: an unknown scale, or a value outside its limits. The error names the field, what was given and what
+            is allowed.
         TypeError: an unknown field or a value of the wrong type.
     """
     from secant.core.names import closest
@@ -121,7 +124,7 @@ _running: ContextVar[bool] = ContextVar("secant_running", default=False)
 
 
 def validate_to_run(config: Any) -> None:
-    """Checks a configuration, and that this machine has the memory for it."""
+    """Checks a configuration, and whether this machine has enough memory for it."""
     token = _running.set(True)
     try:
         validate(config)
@@ -140,7 +143,7 @@ def validate(config: Any) -> None:
         for entry in value if isinstance(value, tuple) else (value,):
             if isinstance(entry, float) and not math.isfinite(entry):
                 raise ValueError(f"{field.name}: must be a finite number, got {entry!r}.")
-            # None, where the type has it, stands for no value, of which no limit speaks.
+            # None means no value, so no limit applies to it.
             if entry is not None and not all(_LIMITS[name][0](entry, limit) for name, limit in limits.items()):
                 raise ValueError(f"{field.name}: must be {allowed(field)}, got {entry!r}.")
         if isinstance(value, tuple):
@@ -167,15 +170,15 @@ def _check_tuple(field: dataclasses.Field[Any], value: tuple[Any, ...]) -> None:
 def fits_memory(needed: float, what: str) -> None:
     """Refuses to run a configuration that needs more bytes than the machine has free.
 
-    For the method `check` of a configuration that can be asked for more than a machine holds. It is a configuration
-    all the same, of a larger machine: nothing is refused before it is run.
+    Call this function in the method `check` of a configuration that may not fit. The configuration itself stays valid,
+    because a larger machine may run it. Only a run on this machine is refused.
 
     Args:
         needed: bytes.
         what: the fields to make smaller, such as "width or samples".
 
     Raises:
-        ValueError: says how much is needed, how much there is, and which fields to make smaller.
+        ValueError: the error says how much memory is needed, how much is free, and which fields to make smaller.
     """
     from secant.core.device import available_bytes
 
@@ -198,7 +201,7 @@ def content(config: Any) -> dict[str, Any]:
 
 
 def _converted(value: Any, expected: Any) -> Any:
-    """A whole number as a float where floats are expected: 1 and 1.0 are the same run."""
+    """A whole number as a float where a float is expected, so that 1 and 1.0 are the same run."""
     if expected is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, tuple) and set(typing.get_args(expected)) - {Ellipsis} == {float}:

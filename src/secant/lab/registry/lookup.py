@@ -20,7 +20,7 @@ def _all() -> Mapping[str, Study]:
 
 
 def entries(source: str | None = None) -> list[Entry | Study]:
-    """What is known of every study, or of every study of one source, without importing it, in reading order."""
+    """Id, section, title and statement of every study, or of one source, in reading order; nothing is imported."""
     found = _all()
     everything: list[Entry | Study] = [*(found.entries if isinstance(found, Shelf) else found).values()]
     if source is None:
@@ -57,7 +57,7 @@ def get(id: str) -> Study:
 
 
 def chosen(ids: Iterable[str] = (), source: str | None = None) -> list[Entry | Study]:
-    """What is known of the named studies, or of all of a source, or of all, without importing them."""
+    """Id, section, title and statement of the named studies, of one source, or of all; nothing is imported."""
     known = {study.id: study for study in entries(source)}
     ids = list(ids)
     for id in ids:
@@ -66,7 +66,7 @@ def chosen(ids: Iterable[str] = (), source: str | None = None) -> list[Entry | S
 
 
 def select(ids: Iterable[str] = (), source: str | None = None) -> list[Study]:
-    """The named studies, or all of a source, or all."""
+    """The named studies, the studies of one source, or all studies."""
     return [get(study.id) for study in chosen(ids, source)]
 
 

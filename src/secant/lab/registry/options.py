@@ -1,7 +1,7 @@
 """Options that many studies share: one name, one meaning, one line of help.
 
-A study states its numbers. One number serves every scale; further numbers are those of `laptop` and of `paper`, which
-without a number of its own has that of `laptop`. Bounds are those that the meaning sets, unless a study sets its own.
+A study states its numbers. One number serves every scale. A second number is for `laptop` and `paper`, a third for
+`paper` alone. The bounds follow from the meaning, unless a study sets its own.
 
 Example:
     ```python
@@ -26,11 +26,11 @@ from secant.lab.registry.config import option, scaled
 
 
 class Shared:
-    """Makes the option of a name in every study that has it.
+    """Makes the option of one name for every study.
 
     Attributes:
-        help: what the option means, everywhere.
-        bounds: its limits, unless a study sets its own.
+        help: what the option means in every study.
+        bounds: the limits of the option, unless a study sets its own.
     """
 
     def __init__(self, help: str, **bounds: Any) -> None:
@@ -64,12 +64,12 @@ eta_lambdas = Shared("step sizes times curvature", above=0)
 seed = Shared("seed of the first draw", at_least=0, at_most=2**31 - 1)
 
 SHARED = {name: value for name, value in vars().items() if isinstance(value, Shared)}
-"""Name -> maker: a study declares none of these names otherwise."""
+"""Name -> maker. No study declares an option of these names in another way."""
 
 
 @typing.dataclass_transform(frozen_default=True)
 class Options:
-    """A study's configuration: whatever inherits from it is a frozen dataclass of its fields.
+    """A study's configuration. A class that inherits from `Options` is a frozen dataclass.
 
     Example:
         ```python

@@ -1,4 +1,4 @@
-"""The studies of the package, known by the heads of their files, each imported when it is asked for."""
+"""The studies of the package: read from the decorators in their files, imported when somebody asks for one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from secant.lab.registry.study import Study
 
 FOLDER = Path(__file__).resolve().parents[2] / "studies"
 SHARED = "shared"
-"""The folder of what studies share: its files hold no study."""
+"""The folder with the code that studies share. Its files hold no study."""
 
 
 class Entry(NamedTuple):
-    """What the head of a study's file says of it; the fields are those of [`Study`][secant.lab.Study]."""
+    """What the decorator of a study says; the fields are those of [`Study`][secant.lab.Study]."""
 
     id: str
     section: str
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 
 
 def heads(folder: Path = FOLDER, package: str = "secant.studies") -> list[Entry]:
-    """Every study below a folder, in reading order, without importing any.
+    """Every study below a folder, in reading order. No study is imported.
 
     Raises:
         ValueError: a file holds no study, two studies have one id, or a decorator is not made of literals.
@@ -69,7 +69,7 @@ def _entry(call: ast.Call, statement: str, module: str) -> Entry:
 
 
 def reading_order(study: Entry | Study) -> tuple[object, ...]:
-    """By source, chapter and section, numbers in their order."""
+    """Sorts by source, chapter and section, with 2 before 10."""
 
     def natural(text: str) -> list[tuple[int, int | str]]:
         return [(0, int(t)) if t.isdigit() else (1, t) for t in re.findall(r"\d+|\D+", text)]
@@ -79,7 +79,7 @@ def reading_order(study: Entry | Study) -> tuple[object, ...]:
 
 
 class Shelf(Mapping[str, Study]):
-    """Id -> study, in the order of their entries."""
+    """Id -> study, in the order of the entries."""
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = {entry.id: entry for entry in entries}

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Figure = Any
-"""What a function decorated with `@run.figure` draws on: one of matplotlib, which is imported when a study is drawn."""
+"""What a function decorated with `@run.figure` draws on: a figure of matplotlib, imported when a study is drawn."""
 
 Findings = Iterator[Finding | Erratum]
-"""What a function decorated with `@run.findings` gives, one after the other."""
+"""What a function decorated with `@run.findings` yields."""
 
 Config = Any
 """A frozen dataclass whose fields are made with `option` and `scaled`."""
@@ -38,9 +38,9 @@ class Source:
         key: its short name, the first part of its studies' ids.
         title: its title.
         authors: who wrote it.
-        year: when, if it says.
-        chapters: title of each chapter, by the part of a section number before its first dot.
-        folders: the folder of the studies of a section, by the longest beginning of its number that is there.
+        year: the year, if the document has one.
+        chapters: title of each chapter, by the part of the section number before the first dot.
+        folders: the folder for the studies of a section. The longest key that begins the section number decides.
     """
 
     key: str
@@ -51,7 +51,7 @@ class Source:
     folders: dict[str, str] = field(default_factory=dict)
 
     def module(self, id: str, section: str) -> str:
-        """Where a study of this source stands: `quadreg/fig-2` of section 2.2 in `secant.studies.quadreg.sec2.fig_2`.
+        """The module of a study of this source: `quadreg/fig-2`, section 2.2, is `secant.studies.quadreg.sec2.fig_2`.
 
         Raises:
             KeyError: the section has no folder.
@@ -66,9 +66,9 @@ class Source:
 
 @dataclass
 class Study:
-    """Where a statement stands, what it says, and how to run and judge it.
+    """A statement of the theory: its place in the source, its text, and how to run and judge it.
 
-    Made with the [`study`][secant.lab.study] decorator. Calling it runs it.
+    The decorator [`study`][secant.lab.study] makes a study. Calling the study runs it.
     """
 
     id: str
@@ -84,7 +84,7 @@ class Study:
 
     @property
     def source(self) -> Source:
-        """The document it belongs to: the `SOURCE` of the nearest package around its file that has one."""
+        """The document that the study belongs to: `SOURCE` of the nearest package around its file."""
         package = self.compute.__module__
         while package := package.rpartition(".")[0]:
             if found := getattr(sys.modules.get(package), "SOURCE", None):
@@ -99,18 +99,18 @@ class Study:
 
     @property
     def module(self) -> str:
-        """The file that defines it, which need not exist for a study made at a prompt."""
+        """The file that defines the study. A study made at a prompt has no such file."""
         return self.compute.__code__.co_filename
 
     def config(self, scale: str = "laptop", **options: Any) -> Config:
-        """Its configuration at a scale, with some options changed."""
+        """The configuration of the study at a scale, with some options changed."""
         try:
             return configs.configure(self.config_type, scale, **options)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{self.id}: {error}") from None
 
     def __call__(self, config: Config | None = None) -> xr.Dataset:
-        """Runs it."""
+        """Runs the study."""
         config = self.config() if config is None else config
         configs.validate_to_run(config)
         with self.arithmetic():
@@ -127,20 +127,26 @@ class Study:
         return function
 
     def judge(self, data: xr.Dataset, config: Config) -> list[Finding | Erratum]:
-        """Its findings on some data."""
+        """The findings of the study on some data.
+
+        Raises:
+            TypeError: the study yields no finding, or two findings with one key.
+        """
         if self._findings is None:
             raise TypeError(f"{self.id}: the study has no findings. Add a function decorated with `@run.findings`.")
         with self.arithmetic():
             findings = list(self._findings(data, config))
         if not findings:
-            raise TypeError(f"{self.id}: the study found nothing to judge.")
+            raise TypeError(
+                f"{self.id}: the study found nothing to judge. Yield at least one claim from `@run.findings`."
+            )
         twice = [key for key, times in Counter(finding.key for finding in findings).items() if times > 1]
         if twice:
             raise TypeError(f"{self.id}: several findings have the key {twice[0]!r}. Give each claim a key of its own.")
         return findings
 
     def draw(self, data: xr.Dataset, figure: Figure, config: Config) -> None:
-        """Draws its figure."""
+        """Draws the figure of the study."""
         if self._figure is None:
             raise TypeError(f"{self.id}: the study has no figure. Add a function decorated with `@run.figure`.")
         with self.arithmetic():
@@ -150,7 +156,7 @@ class Study:
     def arithmetic(self) -> Iterator[None]:
         """A block in which JAX computes in the study's precision, on every device.
 
-        Left alone, a GPU multiplies float32 matrices with ten bits of mantissa.
+        Without this block a GPU multiplies float32 matrices with ten bits of mantissa.
         """
         import jax
 
@@ -166,15 +172,15 @@ def study(
     precision: Precision = "float64",
     new: bool = False,
 ) -> Callable[[Callable[[Any], xr.Dataset]], Study]:
-    """Makes a study of a function from a typed configuration to data, whose docstring says what the theory claims.
+    """Makes a study of a function from a typed configuration to data.
 
-    The docstring is plain text with LaTeX between dollars.
+    The docstring of the function is the statement of the theory: plain text with LaTeX between dollars.
 
     Args:
         id: source and name, such as `quadreg/fig-2`.
-        section: where the statement stands in its source.
+        section: the section of the source that has the statement.
         title: a short headline.
-        precision: the arithmetic it needs.
+        precision: the arithmetic that the study needs.
         new: whether the result is Secant's own and not in the source.
     """
 

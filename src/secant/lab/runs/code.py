@@ -1,7 +1,7 @@
-"""Which code a study's numbers depend on: its own file, and what it imports of Secant, name by name.
+"""Which code a study's numbers depend on: its own file, and the names that it imports from Secant.
 
-Of a package only the files behind the names in use count: a study that imports `simulate` depends on the runner, not on
-all of `secant.dynamics`. Comments, docstrings and annotations for type checkers change no number, and do not count.
+Only the files behind the imported names count. A study that imports `simulate` depends on the runner, not on all of
+`secant.dynamics`. Comments, docstrings and annotations for type checkers change no number, so they do not count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 def code_version(study: Study) -> str:
     """A digest of the code that a study's numbers depend on.
 
-    A study without a file of its own, made at a prompt, is known by its compiled code and by all of the library.
+    A study made at a prompt has no file. Its digest covers its compiled code and the whole library.
     """
     path = Path(study.module)
     if path.suffix == ".py" and path.is_file():
@@ -37,7 +37,7 @@ def code_version(study: Study) -> str:
 
 
 def closure(path: Path) -> frozenset[Path]:
-    """The file, and every file of Secant or beside it that its code comes from, at any remove."""
+    """The file, and every file that its code needs, directly or not: those of Secant and those beside the file."""
     found: set[Path] = set()
     waiting = [path.resolve()]
     while waiting:
@@ -50,20 +50,20 @@ def closure(path: Path) -> frozenset[Path]:
 
 @functools.cache
 def _name(path: Path) -> str:
-    """How a file is called wherever the package lies."""
+    """The name of a file, independent of where the package is installed."""
     return str(path.relative_to(PACKAGE)) if path.is_relative_to(PACKAGE) else path.name
 
 
 class _Code(NamedTuple):
-    """What counts of a file's code; its tree, which holds a thousand times as many objects, is not kept.
+    """The part of a file's code that counts. The syntax tree itself is a thousand times larger and is not kept.
 
     Attributes:
-        digest: of what it does: without docstrings, and without what only type checkers read.
-        imports: the modules of its `import` statements, each with what it is called here.
-        origins: of every name that it imports from a module: the module, and its name there.
-        taken: of every dotted name `a.b`: which attributes are taken from it.
+        digest: a digest of the code without docstrings and without what only type checkers read.
+        imports: the modules of the `import` statements, each with its name in this file.
+        origins: the names imported from a module: name here, module, name there, whether the import is absolute.
+        taken: for every dotted name `a.b` the attributes that the code takes from it.
         bare: the names without a dot that stand alone.
-        asks: whether it has a function that is asked for names that it lacks.
+        asks: whether the file defines `__getattr__`, which supplies further names.
     """
 
     digest: bytes
@@ -96,7 +96,7 @@ def _code(path: Path, changed: int) -> _Code:
         elif isinstance(node, ast.ImportFrom) and node.module:
             origins += [(alias.asname or alias.name, node.module, alias.name, not node.level) for alias in node.names]
         elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            # A string alone in a line says something to a reader; so it does below an attribute.
+            # A string alone in a line is a docstring, also below an attribute.
             node.body = [line for line in node.body if not _only_said(line) and not _for_types(line)]
         for field in node._fields:
             value = getattr(node, field, None)
@@ -124,7 +124,7 @@ def _for_types(line: ast.stmt) -> bool:
 
 @functools.cache
 def _needs(path: Path, changed: int) -> tuple[Path, ...]:
-    """The files that a file's imports come from, also those inside functions."""
+    """The files behind the imports of a file. Imports inside functions count too."""
     code, near = _code(path, changed), path.parent
     found: set[Path] = set()
     for name, called in code.imports:
@@ -147,7 +147,7 @@ def _imported(module: str, name: str, called: str, code: _Code | None, near: Pat
 
 
 def _module_in_use(module: str, called: str, code: _Code | None, near: Path) -> Iterator[Path]:
-    """Files behind a module: itself, or of a package those of the names that are taken from it."""
+    """The file of a module; for a package, the files behind the names that the code takes from it."""
     path = _file(module, near)
     if path is None:
         return
@@ -169,7 +169,7 @@ def _module_in_use(module: str, called: str, code: _Code | None, near: Path) -> 
 
 
 def _dotted(node: ast.expr) -> str:
-    """`a.b.c` of such an expression, and nothing of any other."""
+    """The text `a.b.c` of an expression of this form, and an empty text for every other expression."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (owner := _dotted(node.value)):
@@ -178,7 +178,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 def _home(module: str, name: str, near: Path) -> Iterator[Path]:
-    """The file that defines a name of a module: of a package, the one that it has the name from."""
+    """The file that defines a name of a module. A package may have imported the name from another file."""
     path = _file(module, near)
     if path is None:
         return
@@ -194,7 +194,7 @@ def _home(module: str, name: str, near: Path) -> Iterator[Path]:
         if called == name:
             yield from _imported(origin, there, name, None, near)
             return
-    yield path  # defined here, or found when it is asked for
+    yield path  # defined here, or found by `__getattr__`
     if code.asks:
         yield from _all_below(path.parent)
 
@@ -205,7 +205,10 @@ def _all_below(folder: Path) -> Iterator[Path]:
 
 @functools.cache
 def _file(module: str, near: Path) -> Path | None:
-    """The file of a module of Secant, or of one that lies beside the file that imports it; a release is no change."""
+    """The file of a module of Secant, or of a module beside the file that imports it.
+
+    The version number of a release does not count as code.
+    """
     parts = module.split(".")
     if module == "secant._version":
         return None

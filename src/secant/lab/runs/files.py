@@ -1,4 +1,4 @@
-"""Plain files of one directory: regular ones that lie in it, reached by no link and no path."""
+"""Regular files directly in one directory, reached without links and without paths."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _BLOCK = 2**20
 
 
 class NotPlainError(OSError):
-    """What should be a plain file of a directory is a link, a pipe, a directory, or lies elsewhere."""
+    """The name does not belong to a regular file of the directory: a link, a pipe, a directory or a path."""
 
 
 def is_plain_name(name: object) -> bool:
-    """Whether it names a file of a directory itself: letters, digits, `.`, `_` and `-`, and no hidden one."""
+    """Whether the name is that of a visible file directly in a directory: letters, digits, `.`, `_` and `-`."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 @contextlib.contextmanager
 def opened(directory: Path, name: str) -> Iterator[BufferedReader]:
-    """The file of that name, to be read; what it is is asked of the open file, so that nothing can change between."""
+    """Opens the file for reading. The check runs on the open file, so nobody can exchange the file in between."""
     if not is_plain_name(name):
         raise NotPlainError(errno.EINVAL, "not the name of a file of this directory", name)
     path = directory / name
-    # Without O_NONBLOCK a pipe that nobody writes to would be waited for, without end.
+    # Without O_NONBLOCK, opening a pipe that nobody writes to would wait forever.
     wanted = ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
     flags = os.O_RDONLY
     for flag in wanted:
@@ -56,7 +56,7 @@ def opened(directory: Path, name: str) -> Iterator[BufferedReader]:
 
 
 def content(directory: Path, name: str, at_most: int | None = None) -> bytes:
-    """What is in the file; more than so many bytes are refused, and not read."""
+    """The content of the file. A file with more than `at_most` bytes is refused before it is read."""
     with opened(directory, name) as file:
         if at_most is None:
             return file.read()
@@ -67,7 +67,7 @@ def content(directory: Path, name: str, at_most: int | None = None) -> bytes:
 
 
 def digest(directory: Path, name: str) -> str:
-    """The SHA-256 of what is in the file."""
+    """The SHA-256 of the content of the file."""
     with opened(directory, name) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -78,7 +78,7 @@ def digest_of(content: bytes) -> str:
 
 
 def copy(directory: Path, name: str, target: Path) -> str:
-    """Copies the file; returns the SHA-256 of what was copied."""
+    """Copies the file, and returns the SHA-256 of the copy."""
     found = hashlib.sha256()
     with opened(directory, name) as file, target.open("wb") as out:
         while block := file.read(_BLOCK):

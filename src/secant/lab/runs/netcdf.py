@@ -9,18 +9,18 @@ if TYPE_CHECKING:
     import xarray as xr
 
 ENGINE = "netcdf4"
-"""What xarray reads with: the C library takes far less time than those in Python."""
+"""The library that xarray reads with. The C library is much faster than those in Python."""
 
 
 def content(data: xr.Dataset) -> bytes:
-    """What a file with this data holds.
+    """The bytes of a netCDF file with this data.
 
-    Made in memory: the HDF5 library can take the whole process down when a disk fills up under it.
+    The file is made in memory, because the HDF5 library can end the whole process when a disk fills up.
     """
     import netCDF4
     import xarray as xr
 
-    file = netCDF4.Dataset("data.nc", "w", memory=1)  # a name that is never opened, and a size that grows
+    file = netCDF4.Dataset("data.nc", "w", memory=1)  # the name is never opened, and the size grows
     try:
         data.dump_to_store(xr.backends.NetCDF4DataStore(file))
     except BaseException:
@@ -37,7 +37,7 @@ def read(path: Path) -> xr.Dataset:
 
 
 def attributes(path: Path) -> dict[str, Any]:
-    """The attributes of a file's data, or none where it is not such a file."""
+    """The attributes of the data in a file. A file that is not netCDF has none."""
     import xarray as xr
 
     try:

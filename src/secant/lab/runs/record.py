@@ -1,6 +1,6 @@
-"""A finished run as it is written down: what its `run.json` must say, and that it says it.
+"""A finished run on disk: what `run.json` must contain, and the check of its content.
 
-Nothing that is read from a disk is believed: not its digests, which anyone can compute again, and not its form.
+Nothing read from a disk is trusted: neither the form, nor the digests, which anyone can compute again.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ FORMAT = 2
 RUN_FILE = "run.json"
 
 LARGEST = 32 * 2**20
-"""Bytes of the largest `run.json` that is read; those of the studies have some thousands."""
+"""Bytes of the largest `run.json` that is read. The files of Secant's studies have some thousands."""
 
 DEEPEST = 16
-"""So deep may its lists and mappings lie in each other."""
+"""How deep lists and mappings may be nested."""
 
 VERDICTS = ("holds", "erratum", "inconclusive", "fails")
-"""From what a reader may pass over to what he must see."""
+"""Sorted from the least to the most serious."""
 
 
 class CorruptRunError(ValueError):
-    """A run whose files are not what was written."""
+    """The files of a run have changed since they were written."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A finished run: where it lies and what its `run.json` says."""
+    """A finished run: its directory and the content of its `run.json`."""
 
     directory: Path
     facts: dict[str, Any]
@@ -52,30 +52,30 @@ class Record:
 
     @property
     def scale(self) -> str:
-        """The scale it was run at."""
+        """The scale of the run."""
         return self.facts["scale"]
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """Its findings as plain values; those of a run without keys are known by their place."""
+        """The findings as plain values. In a run from before keys, place `k` has the key `finding-k`."""
         return [{"key": f"finding-{place}"} | finding for place, finding in enumerate(self.facts["findings"])]
 
     @property
     def seconds(self) -> float:
-        """How long it took to compute."""
+        """How long the computation took."""
         return self.facts["seconds"]
 
     @property
     def verdict(self) -> str:
-        """The gravest verdict of its findings."""
+        """The most serious verdict among the findings."""
         return gravest(finding["verdict"] for finding in self.findings)
 
     def data(self) -> xr.Dataset:
-        """Its data."""
+        """The data of the run."""
         return netcdf.read(self.directory / "data.nc")
 
     def files(self) -> dict[str, bytes]:
-        """What makes it up, by name: all that another store needs to [`adopt`][secant.lab.Store] it."""
+        """The files of the run by name: all that another store needs to [`adopt`][secant.lab.Store] the run."""
         try:
             return {name: files.content(self.directory, name) for name in (RUN_FILE, *self.facts["files"])}
         except OSError as error:
@@ -88,7 +88,7 @@ def gravest(verdicts: Any) -> str:
 
 
 def load(directory: Path) -> Record:
-    """Reads a run; checks its form, and its files against their digests.
+    """Reads a run, and checks its form and the digests of its files.
 
     Raises:
         CorruptRunError: names the run and what is wrong with it.
@@ -111,12 +111,12 @@ def corrupt(directory: Path, why: Exception) -> CorruptRunError:
 
 
 def sealed(facts: dict[str, Any]) -> bytes:
-    """The facts with their own digest, as they are written."""
+    """The bytes of `run.json`: the facts with a digest of themselves."""
     return (json.dumps({**facts, "digest": digest_of_facts(facts)}, indent=1) + "\n").encode()
 
 
 def read(content: bytes) -> dict[str, Any]:
-    """Facts that were sealed; a `ValueError` says what is wrong with them."""
+    """The facts in the bytes of a `run.json`. A `ValueError` says what is wrong with them."""
     try:
         facts = json.loads(content.decode(), parse_constant=_no_number, parse_float=_finite)
         if not isinstance(facts, dict):
@@ -125,20 +125,20 @@ def read(content: bytes) -> dict[str, Any]:
         if facts.get("digest") != digest_of_facts(facts):
             raise ValueError("its facts do not match their digests")
     except RecursionError:
-        raise ValueError(f"its lists and mappings lie in each other more than {DEEPEST} deep") from None
+        raise ValueError(f"its lists and mappings are nested more than {DEEPEST} deep") from None
     return facts
 
 
 def digest_of_facts(facts: dict[str, Any]) -> str:
-    """The SHA-256 of the facts besides their own digest."""
+    """The SHA-256 of the facts without the digest itself."""
     rest = {name: value for name, value in facts.items() if name != "digest"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def check(facts: dict[str, Any]) -> None:
-    """Whether these are the facts of a run; a `ValueError` names the first that is not as it should be.
+    """Checks the facts of a run. A `ValueError` names the first fact that is wrong.
 
-    Facts that are not known here may stand beside the known ones.
+    Further facts, unknown to this version, are allowed.
     """
     if facts.get("format") != FORMAT:
         raise ValueError(f"its format is {reprlib.repr(facts.get('format'))}, and this version reads {FORMAT}")
@@ -156,7 +156,7 @@ def _check_fields(found: Any, fields: dict[str, Check], where: str) -> None:
 
 
 Check = Callable[[Any, str], None]
-"""Raises a `ValueError` that names the place, what was expected and what is there."""
+"""Raises a `ValueError` that names the place, what was expected and what was found."""
 
 
 def _wrong(where: str, expected: str, value: Any) -> ValueError:
@@ -258,11 +258,11 @@ _FACTS: dict[str, Check] = {
 }
 
 _NOT_WRITTEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-"""Characters that no finding has: those that command a terminal, and halves of which no text can be written."""
+"""Characters that no finding has: control characters of a terminal, and lone surrogates, which cannot be written."""
 
 
 def _check_plain(value: Any, where: str, depth: int) -> None:
-    """That everything in it can be shown, compared and written again, known or not."""
+    """Checks that every value can be shown, compared and written again, also a value unknown to this version."""
     if depth < 0:
         raise RecursionError
     if isinstance(value, str):
@@ -280,7 +280,7 @@ def _check_plain(value: Any, where: str, depth: int) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number, and one that a float can hold."""
+    """Whether the value is a number that a float can hold."""
     try:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:

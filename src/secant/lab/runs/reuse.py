@@ -1,4 +1,4 @@
-"""Studies that stand on another study's run."""
+"""Studies that use the run of another study."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _run: ContextVar[Run] = ContextVar("secant_run", default=lambda study, config: s
 
 @contextlib.contextmanager
 def using(run: Run) -> Iterator[None]:
-    """Inside this block other studies' runs come from `run(study, config)`; outside of one they are computed."""
+    """A block in which `run(study, config)` supplies the runs of other studies. Outside they are computed."""
     token = _run.set(run)
     try:
         yield
@@ -29,13 +29,14 @@ def using(run: Run) -> Iterator[None]:
 
 
 def reuse(study: Study, config: Any) -> xr.Dataset:
-    """The data of another study's run, computed if it has not been run yet: several figures of one experiment.
+    """The data of another study's run, computed if it has not been run yet.
 
-    For use in a study's own function. The other study is imported, so that its code counts as this one's.
+    Several figures of one experiment share a run in this way. Call `reuse` in a study's own function. The study imports
+    the other study, so the other study's code counts as its own.
 
     Args:
         study: the other study.
-        config: a configuration; what the other study's configuration has of it is used.
+        config: a configuration of this study. The other study takes the fields that it has too.
     """
     names = (field.name for field in dataclasses.fields(study.config_type))
     return _run.get()(study, study.config_type(**{name: getattr(config, name) for name in names}))

@@ -39,18 +39,18 @@ __all__ = ["CorruptRunError", "Record", "Store", "StoreError", "gravest", "load"
 
 
 class StoreError(OSError):
-    """The store cannot be written or read; nothing that it holds was touched."""
+    """The store cannot be written or read. Its runs are untouched."""
 
 
 class HomeError(StoreError):
-    """The place where runs should be kept is none; says which it is and what would work."""
+    """The directory for runs cannot be used. The error names it and says what works."""
 
 
 def home() -> Path:
     """Where Secant keeps its runs: `$SECANT_HOME`, or `secant` in the user's data directory.
 
     Raises:
-        HomeError: it cannot be a directory.
+        HomeError: the place cannot be a directory.
     """
     for variable, below in (("SECANT_HOME", ""), ("XDG_DATA_HOME", "secant")):
         if given := os.environ.get(variable):
@@ -77,8 +77,8 @@ _ADVICE = "Set SECANT_HOME to a directory that you can write to, new or not, suc
 class Store:
     """Runs on disk, keyed by the content of their configuration and the code that made them.
 
-    A run is prepared in a hidden directory and renamed into place, so a reader never sees half of one. Its
-    `run.json` holds the digest of every file and of itself: what does not match is said and computed again.
+    A run is prepared in a hidden directory and renamed into place, so a reader never sees half a run. `run.json` holds
+    a digest of every file and of itself. A run that does not match is reported and computed again.
     """
 
     def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
@@ -86,17 +86,17 @@ class Store:
         self.runs = self.root / "runs"
 
     def directory(self, study: Study, config: Config) -> Path:
-        """Where the run of this configuration lies, or will."""
+        """The directory of the run of this configuration, which need not exist yet."""
         return self.runs / study.id / key(study, config)
 
     def has(self, study: Study, config: Config) -> bool:
-        """Whether there is a finished run of this configuration, sound or not."""
+        """Whether there is a finished run of this configuration, intact or not."""
         directory = self.directory(study, config)
         with self.explained("read the run"):
             return directory.exists()
 
     def find(self, study: Study, config: Config) -> Record | None:
-        """The finished run of this configuration, if there is a sound one; a corrupt one is said."""
+        """The finished run of this configuration, or None. A corrupt run is reported by a warning."""
         if not self.has(study, config):
             return None
         try:
@@ -106,7 +106,7 @@ class Store:
             return None
 
     def read(self, directory: Path) -> Record:
-        """The run in a directory of this store, if it is sound and the one that belongs there.
+        """The run in a directory of this store, checked: it is intact, and it belongs there.
 
         Raises:
             CorruptRunError: names the run and what is wrong with it.
@@ -120,7 +120,7 @@ class Store:
     def save(
         self, study: Study, config: Config, scale: str, data: xr.Dataset, findings: list[Any], seconds: float
     ) -> Record:
-        """Writes a run and puts it in place, replacing a corrupt one."""
+        """Writes a run and puts it in place. A corrupt run there is replaced."""
         target = self.directory(study, config)
         with self.explained("write the run"), _prepared(target) as partial:
             (partial / "data.nc").write_bytes(netcdf.content(data))
@@ -140,18 +140,18 @@ class Store:
             }
             written = sealed(facts)
             try:
-                check(read(written))  # what could not be read again is said now, not by the next reader
+                check(read(written))  # a run that cannot be read again is refused now, not by the next reader
             except ValueError as error:
                 raise ValueError(f"{study.id}: this run cannot be saved: {error}.") from None
             (partial / RUN_FILE).write_bytes(written)
         return self.read(target)
 
     def adopt(self, study: Study, config: Config, files: dict[str, bytes]) -> Record:
-        """Puts in place a run that was computed elsewhere, given as [`Record.files`][secant.lab.Record].
+        """Puts in place a run from elsewhere, given by its [`Record.files`][secant.lab.Record].
 
         Raises:
-            CorruptRunError: the files are not what was written there.
-            ValueError: they are the run of another study, configuration or version of the code.
+            CorruptRunError: the files have changed since they were written.
+            ValueError: the run is of another study, configuration or version of the code.
         """
         target = self.directory(study, config)
         with contextlib.suppress(CorruptRunError):
@@ -176,7 +176,7 @@ class Store:
         return self.read(target)
 
     def records(self) -> list[Record]:
-        """Every sound run, oldest first; corrupt ones are said and passed over."""
+        """Every intact run, oldest first. Corrupt runs are skipped with a warning."""
         found = []
         for directory in sorted(self.runs.glob("*/*/*")):
             if directory.name.startswith(".") or not directory.is_dir():
@@ -184,19 +184,19 @@ class Store:
             try:
                 found.append(self.read(directory))
             except CorruptRunError as error:
-                warnings.warn(f"{error}; it is passed over.", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"{error}; it is skipped.", RuntimeWarning, stacklevel=2)
         return sorted(found, key=lambda record: record.facts["finished"])
 
     def work(self, study: Study, config: Config) -> Path:
-        """Where an unfinished run of this configuration saves itself."""
+        """The directory in which an unfinished run of this configuration saves itself."""
         target = self.directory(study, config)
         return target.parent / f".{target.name}.work"
 
     @contextlib.contextmanager
     def lock(self, study: Study, config: Config, waiting: Any = None) -> Iterator[None]:
-        """Holds this configuration for one process; others wait, after calling `waiting`.
+        """Reserves this configuration for one process. Other processes call `waiting` and wait.
 
-        The lock dies with its process, however that ends.
+        The lock ends with its process, however the process ends.
         """
         target = self.directory(study, config)
         with self.explained("lock the run"):
@@ -208,7 +208,7 @@ class Store:
 
     @contextlib.contextmanager
     def explained(self, action: str) -> Iterator[None]:
-        """Turns the system's error into one that says what could not be done, and where."""
+        """Turns an error of the system into an error that says what failed, where, and what helps."""
         try:
             yield
         except StoreError:
@@ -223,11 +223,11 @@ class Store:
 
 
 _NO_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
-"""Errors of a place that will not do, however often it is tried."""
+"""Errors of a place that trying again does not help."""
 
 
 def why_not(error: OSError) -> tuple[str, str]:
-    """Why something could not be written, and what would help."""
+    """Why writing failed, and what helps."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space" in str(error)
     return reason, "Free some space" if full else "Make it writable"
@@ -269,7 +269,7 @@ def _prepared(target: Path) -> Iterator[Path]:
 def _flock(file: Any, waiting: Any) -> None:
     try:
         import fcntl
-    except ImportError:  # no such locks on this system: two processes then both compute, and the last one stays
+    except ImportError:  # without locks two processes may both compute, and the last run stays
         return
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
-"""Where independent tasks are done: in this process, in several, or on a Ray cluster.
+"""Where independent tasks run: in this process, in several processes, or on a Ray cluster.
 
-An engine takes one function and many tasks, and gives each result with the number of its task, as they end. Outside
-this process, function, tasks and results must be picklable. A worker that dies takes nothing with it but its own
-task, which is done again.
+An engine takes one function and many tasks. It yields each result with the number of its task, as the tasks end.
+Outside this process, function, tasks and results must be picklable. If a worker dies, only its task is lost, and the
+task starts again.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from secant.core.cores import cores
 from secant.core.programs import forget_programs
 
 ATTEMPTS = 5
-"""So often a task is begun before the death of its worker is taken to be its own fault."""
+"""How often a task is started before the death of its worker is blamed on the task."""
 
 Results = Generator[tuple[int, Any], None, None]
 
 
 class EngineError(RuntimeError):
-    """An engine that cannot do its work."""
+    """The engine cannot work."""
 
 
 class WorkerDiedError(EngineError):
-    """Tasks whose worker died every time.
+    """The workers of some tasks died in every attempt.
 
     Attributes:
-        numbers: their numbers.
+        numbers: the numbers of these tasks.
     """
 
     def __init__(self, numbers: Sequence[int], tasks: Sequence[Any]) -> None:
@@ -57,13 +57,13 @@ class WorkerDiedError(EngineError):
 
 
 class Engine(Protocol):
-    """Does tasks somewhere."""
+    """Runs tasks somewhere."""
 
     def each(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Results:
         """`(number, work(tasks[number]))` for every task, as they end.
 
-        An exception of the work ends it all and is raised as itself; so does closing the generator. A task whose
-        worker dies every time is a `WorkerDiedError`, raised once all the others are done.
+        An exception in `work` ends everything and is raised unchanged. Closing the generator ends everything too. If
+        the worker of a task dies every time, `WorkerDiedError` is raised after all other tasks are done.
         """
 
 
@@ -87,12 +87,12 @@ class Here:
 
 @dataclass(frozen=True)
 class Processes:
-    """Several new processes of this machine; none outlives the work, or the process that began it.
+    """Several new processes on this machine. They end with the work, and with the process that started them.
 
     Attributes:
-        jobs: how many at once.
-        prepare: called first in every one of them.
-        cores: threads that each may compute with; by default as many as the machine has cores.
+        jobs: how many processes at once.
+        prepare: called first in every process.
+        cores: threads that each process may compute with; by default as many as the machine has cores.
     """
 
     jobs: int
@@ -106,7 +106,7 @@ class Processes:
         """`(number, work(tasks[number]))`, as they end."""
         waiting, died = collections.deque(range(len(tasks))), collections.Counter[int]()
         leash, hold = multiprocessing.get_context("spawn").Pipe(duplex=False)
-        # A pool of one process each: where a process dies, it is known with which task, and no other is lost.
+        # Each pool has one process. If the process dies, its task is known, and no other task is lost.
         idle = [self._pool(leash) for _ in range(min(self.jobs, len(tasks)))]
         pools = list(idle)
         busy: dict[concurrent.futures.Future[Any], tuple[int, concurrent.futures.ProcessPoolExecutor]] = {}
@@ -149,13 +149,13 @@ class Processes:
 class Ray:
     """The workers of a [Ray](https://docs.ray.io) cluster, on this machine or on many.
 
-    A cluster that this process is connected to already is used as it is. Needs `pip install "secant[sweep]"`.
+    If this process is connected to a cluster, that cluster is used. Needs `pip install "secant[sweep]"`.
 
     Attributes:
-        address: of a running cluster, such as `auto` or `host:6379`; by default one is started on this machine, for
-            as long as the work takes.
-        jobs: workers of a cluster that is started here; by default as many as the cores are enough for.
-        cores: of each worker, which computes with as many threads.
+        address: address of a running cluster, such as `auto` or `host:6379`. By default a cluster starts on this
+            machine and ends with the work.
+        jobs: workers of a cluster that starts here; by default as many as the cores allow.
+        cores: cores of each worker, which computes with as many threads.
         prepare: called in a worker before each task.
     """
 
@@ -188,7 +188,7 @@ class Ray:
                     try:
                         result = ray.get(ready)
                     except ray.exceptions.RayTaskError as error:
-                        # What Ray raises is of a class of its own, made of its error and the work's.
+                        # Ray raises a class of its own, derived from its error and that of the work.
                         raise error.cause if isinstance(error.cause, Exception) else error from None
                     except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError):
                         died.append(number)
@@ -206,12 +206,12 @@ class Ray:
             return
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if self.address is None:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # what runs here is nobody else's business
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics leave this machine
             jobs = self.jobs or max(1, cores() // self.cores)
             options |= {"num_cpus": jobs * self.cores, "include_dashboard": False}
         try:
             with warnings.catch_warnings():
-                # JAX warns of forks, and those of Ray become other programs at once.
+                # JAX warns of forks, but the forks of Ray become other programs at once.
                 warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called")
                 ray.init(address=self.address or "local", **options)
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -227,25 +227,25 @@ class Ray:
 
 
 def threads(cores: int | None) -> dict[str, str]:
-    """The environment of a process in which XLA and BLAS compute with so many threads; read when they start.
+    """Environment variables with which XLA and BLAS compute with `cores` threads. A process reads them when it starts.
 
-    More threads than cores cost far more than they bring: those of BLAS wait for each other in a loop.
+    More threads than cores are far slower, because the threads of BLAS wait for each other in a loop.
     """
     names = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return {} if cores is None else dict.fromkeys(names, str(cores))
 
 
 def memory() -> dict[str, str]:
-    """The environment of a process that takes of a GPU's memory what it needs, unless it is said already.
+    """Environment variables with which a process takes only the GPU memory that it needs, unless they are set already.
 
-    By default the first process takes most of it, and leaves nothing to the next.
+    By default the first process takes most of the memory and leaves nothing for the next.
     """
     name = "XLA_PYTHON_CLIENT_PREALLOCATE"
     return {} if name in os.environ else {name: "false"}
 
 
 def in_order(results: Iterable[tuple[int, Any]]) -> Iterator[Any]:
-    """The results in the order of their tasks, each as soon as those before it are there."""
+    """The results in the order of the tasks, each as soon as all earlier results are there."""
     early: dict[int, Any] = {}
     following = 0
     for number, result in results:
@@ -257,7 +257,7 @@ def in_order(results: Iterable[tuple[int, Any]]) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """The block in which a process begun inherits these variables."""
+    """A block in which new processes inherit these variables."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -272,11 +272,11 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    """The block in which a process begun will not hear Ctrl-C, which goes to all: this process ends the others."""
+    """A block in which new processes ignore Ctrl-C. It goes to all processes, and this process ends the others."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # else the first process begun would start it, and that sets the mask back
+    resource_tracker.ensure_running()  # otherwise the first new process would start the tracker, which resets the mask
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -286,13 +286,13 @@ def _deaf() -> Iterator[None]:
 
 def _begin_process(prepare: Callable[[], None] | None, leash: Connection) -> None:
     def follow() -> None:
-        leash.poll(None)  # until its other end is closed, or its holder is no more
+        leash.poll(None)  # until the other end is closed, or its process has ended
         os._exit(1)
 
-    # Traces are trees of small objects that reference counts free: to look for circles after every 700 of them, as is
-    # usual, takes a twentieth of the time.
+    # Traces are trees of small objects, which reference counts free. Python's usual search for cycles, after every 700
+    # objects, would take a twentieth of the time.
     gc.set_threshold(200_000, 50, 1_000)
-    # A process whose parent was killed would wait for work forever, and one in a task cannot be called off.
+    # A process whose parent was killed would wait forever, and a process inside a task cannot be interrupted.
     threading.Thread(target=follow, daemon=True).start()
     if prepare is not None:
         prepare()
@@ -300,7 +300,7 @@ def _begin_process(prepare: Callable[[], None] | None, leash: Connection) -> Non
 
 
 def _leave() -> None:
-    """Ends the process at once: all that it holds would be freed piece by piece, which takes a second."""
+    """Ends the process at once. Freeing its objects one by one would take a second."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

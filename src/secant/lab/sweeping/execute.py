@@ -1,4 +1,4 @@
-"""Running studies: compute, judge, draw, save; or read back what was saved."""
+"""Running studies: compute, judge, draw and save, or read a saved run back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 APART = 10_000
-"""Between two seeds of `verify`: a study that draws n times may take the seeds that follow its own, and shares none."""
+"""Distance of two seeds of `verify`. A study may use the seeds that follow its own, and no two runs share a seed."""
 
 
 def run(
@@ -41,15 +41,15 @@ def run(
     waiting: Callable[[], None] | None = None,
     **options: Any,
 ) -> Record:
-    """Runs a study, or reads it back if this configuration has been run before.
+    """Runs a study, or reads the run back if this configuration has been run before.
 
-    An interrupted or killed run goes on where it was. Two processes that ask for the same run compute it once.
+    An interrupted or killed run resumes where it was. Two processes that ask for the same run compute it once.
 
     Args:
         study: a study or its id.
         scale: `smoke` (seconds), `laptop` (minutes) or `paper` (the source's own sizes).
         store: where runs are kept; by default below `$SECANT_HOME`.
-        force: compute again even if it has been run.
+        force: compute again even if there is a run.
         figure: draw the figure as well.
         config: a whole configuration, instead of a scale and options.
         waiting: called if another process is computing the same run.
@@ -90,18 +90,18 @@ def verify(
 ) -> list[dict[str, Any]]:
     """Every finding of the chosen studies, predicted against measured.
 
-    A study that breaks down is one failing finding, and the rest go on.
+    If a study raises an error, this is one failing finding, and the other studies go on.
 
     Args:
         ids: the studies; by default all.
-        source: only those of this source.
+        source: only the studies of this source.
         scale: `smoke`, `laptop` or `paper`.
         store: where runs are kept.
-        force: compute again what has been run.
-        seeds: run every study that has a `seed` with so many of them, counted from its own.
+        force: compute again even if there is a run.
+        seeds: run every study that has a `seed` with this many seeds, its own first.
         jobs: how many studies to run at once, each in a process of its own.
         prepare: called first in every such process.
-        on_end: told each study's findings, in reading order.
+        on_end: called with each study and its findings, in reading order.
 
     Example:
         ```python
@@ -110,16 +110,16 @@ def verify(
         [row["verdict"] for row in sc.verify(["quadreg/fig-1"])]
         ```
     """
-    check_scale(scale)  # here, and not by every study in its turn
+    check_scale(scale)  # once, before any study runs
     chosen = lookup.chosen(ids, source)
     store = store or Store()
     rows: list[dict[str, Any]] = []
     runs = [(entry, turn) for entry in chosen for turn in range(turns_of(entry, scale, seeds))]
     tasks = [(entry.id, scale, store.root, force, turn) for entry, turn in runs]
-    if jobs > 1:  # what has been run before is read back, and needs no process of its own
+    if jobs > 1:  # a run that is only read back needs no process of its own
         fresh = (run for run in runs if force or not _was_run(store, *run, scale))
         jobs = len(list(itertools.islice(fresh, jobs)))
-    # Each with its share of the cores: threads of several processes that share one would wait for each other in loops.
+    # Each process has its own cores. Threads of several processes on one core would wait for each other in loops.
     share = max(1, cores() // max(jobs, 1))
     engine: Engine = Processes(jobs, prepare, share) if jobs > 1 else Here()
     with contextlib.closing(engine.each(_verify_one, tasks)) as results:
@@ -131,7 +131,7 @@ def verify(
 
 
 def seeds_of(study: Study, scale: str, count: int) -> list[int | None]:
-    """The seeds to verify a study with: its own and others far from it, or none where nothing in it is random."""
+    """The seeds to verify a study with: its own and others far from it. A study without randomness has `[None]`."""
     if count < 1:
         raise ValueError(f"seeds: must be at least 1, got {count!r}.")
     config = study.config(scale)
@@ -139,7 +139,7 @@ def seeds_of(study: Study, scale: str, count: int) -> list[int | None]:
 
 
 def turns_of(entry: Entry | Study, scale: str, count: int) -> int:
-    """How often `verify` runs a study; for one seed the study need not be imported to know."""
+    """How often `verify` runs a study. For one seed the study need not be imported."""
     return 1 if count == 1 else len(seeds_of(lookup.get(entry.id), scale, count))
 
 
@@ -155,14 +155,14 @@ def _was_run(store: Store, entry: Entry | Study, turn: int, scale: str) -> bool:
 
 
 def draw(study: Study, record: Record, config: Config, store: Store) -> None:
-    """Draws the figure of a run that has none yet, or one that is not what was drawn."""
+    """Draws the figure of a run if the figure is missing or has been changed."""
     if not figure_files.is_drawn(record):
         with store.explained("write the figure"):
             figure_files.save(study, record, config)
 
 
 def at_scale(record: Record, scale: str) -> Record:
-    """The record as of this scale: one configuration can be that of several."""
+    """The record with this scale, because several scales can have the same configuration."""
     return record if record.scale == scale else Record(record.directory, {**record.facts, "scale": scale})
 
 

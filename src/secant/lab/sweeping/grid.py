@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 LARGEST = 100_000
-"""Cells of the largest sweep; each is a run of its own, with a directory of its own."""
+"""Cells of the largest sweep. Each cell is a run with its own directory."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Grid:
     Attributes:
         study: the study.
         over: the values of every option that is swept.
-        scale: where the other options come from.
+        scale: the scale that sets the other options.
         cells: the swept options of every cell; the last one changes fastest.
         configs: the whole configuration of every cell.
     """
@@ -43,7 +43,7 @@ class Grid:
 
     @property
     def identity(self) -> dict[str, str]:
-        """What makes it this sweep and no other, as attributes for a file."""
+        """What identifies the sweep, as attributes for a file."""
         rest = {n: v for n, v in configs.content(self.configs[0]).items() if n not in self.over}
         return {
             "secant_study": self.study.id,
@@ -53,7 +53,7 @@ class Grid:
         }
 
     def combine(self, parts: Iterable[xr.Dataset]) -> xr.Dataset:
-        """The data of all cells as one: a dimension for every swept option, in front of the study's own."""
+        """The data of all cells together, with a dimension for every swept option in front of the study's own."""
         import xarray as xr
 
         numbered = [_numbered(part) for part in parts]
@@ -115,7 +115,7 @@ def value_text(value: Any) -> str:
 
 
 def count(values: Sequence[Any] | range) -> int:
-    """How many values there are; also of a range that is longer than any list."""
+    """How many values there are. A range may be longer than any list."""
     if isinstance(values, range):
         towards = 1 if values.step > 0 else -1
         return max(0, (values.stop - values.start + values.step - towards) // values.step)
@@ -123,7 +123,7 @@ def count(values: Sequence[Any] | range) -> int:
 
 
 def refuse_too_many(counts: Mapping[str, int]) -> None:
-    """Raises a `ValueError` where so many values of each option make more cells than a sweep may have."""
+    """Raises a `ValueError` if these numbers of values make more cells than a sweep may have."""
     cells = math.prod(max(number, 1) for number in counts.values())
     if cells > LARGEST:
         values = " and ".join(f"{number:,} of {name}" for name, number in counts.items())
@@ -133,14 +133,14 @@ def refuse_too_many(counts: Mapping[str, int]) -> None:
 
 
 def _listed(name: str, given: Any) -> Sequence[Any]:
-    """The values as they are given, none of them looked at: there may be too many."""
+    """The values as given, unchecked, because there may be too many."""
     dimensions = getattr(given, "ndim", None)
     if isinstance(given, str) or not isinstance(given, Iterable) or dimensions == 0:
         raise TypeError(f"over: {name}: expected the values to take, such as [1, 2], got {given!r}.")
     if isinstance(given, Sequence) or dimensions is not None:
         counted: Any = given
         return counted
-    return list(itertools.islice(given, LARGEST + 1))  # it need not have an end
+    return list(itertools.islice(given, LARGEST + 1))  # an iterator may be endless
 
 
 def _values(name: str, given: Sequence[Any]) -> tuple[Any, ...]:
@@ -163,12 +163,12 @@ def _plain(value: Any) -> Any:
 
 
 def _labels(values: tuple[Any, ...]) -> np.ndarray:
-    """Numbers as they are, everything else as text."""
+    """Labels of a dimension: numbers stay numbers, everything else becomes text."""
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
         return np.array(values)
     return np.array([value_text(value) for value in values])
 
 
 def _numbered(data: xr.Dataset) -> xr.Dataset:
-    """The data with a number for every place along a dimension that has no labels, so that sizes may differ."""
+    """The data with dimensions without labels numbered, so that sizes may differ from cell to cell."""
     return data.assign_coords({d: np.arange(size) for d, size in data.sizes.items() if d not in data.coords})

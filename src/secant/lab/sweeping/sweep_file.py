@@ -1,4 +1,4 @@
-"""The file of a sweep: netCDF that says which sweep it is, and is not replaced by another."""
+"""The file of a sweep: netCDF that names its sweep. The data of another sweep does not replace it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(path: Path, data: xr.Dataset, *, force: bool) -> Path:
 
 
 def refuse_other(path: Path, identity: Mapping[str, Any]) -> None:
-    """Raises `FileExistsError` where `path` is anything but a file of the sweep with this identity."""
+    """Raises `FileExistsError` if `path` exists and is not a file of the sweep with this identity."""
     if not path.exists():
         return
     there = netcdf.attributes(path)
@@ -53,7 +53,7 @@ def refuse_other(path: Path, identity: Mapping[str, Any]) -> None:
 
 
 def _difference(there: str, here: str) -> str:
-    """What differs, entry by entry where there are entries."""
+    """What differs, entry by entry if the texts are mappings."""
     try:
         old, new = json.loads(there), json.loads(here)
         names = [name for name in {**old, **new} if old.get(name) != new.get(name)]

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class SweepError(RuntimeError):
-    """Cells that failed; the others are in the store.
+    """Some cells of a sweep failed. The others are in the store.
 
     Attributes:
-        failed: the swept options of every failed cell, and what went wrong.
+        failed: the swept options of every failed cell, and its error.
     """
 
     def __init__(self, study: Study, cells: int, failed: Sequence[tuple[dict[str, Any], str]]) -> None:
@@ -74,20 +74,20 @@ class Sweep:
     def data(self) -> xr.Dataset:
         """The data of all cells, with a dimension for every swept option in front of the study's own.
 
-        A dimension is labelled by the values, tuples as text; it is called `swept_NAME` where the study's data
-        has a NAME of its own. Where labels or sizes differ from cell to cell, the data has all of them, and NaN
-        where a cell has nothing.
+        The values label the dimension, tuples as text. If the study's data has a NAME already, the dimension is called
+        `swept_NAME`. If labels or sizes differ from cell to cell, the data has all of them, with NaN where a cell has
+        no value.
         """
         return self.grid.combine(record.data() for record in self.cells)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
-        """Writes the data as netCDF, whole or not at all; returns where.
+        """Writes the data as netCDF, whole or not at all, and returns the path.
 
-        A file of the same sweep is replaced, any other only with `force`.
+        A file of the same sweep is replaced. Any other file is replaced only with `force`.
 
         Raises:
-            FileExistsError: there is a file of another sweep, or something else; says what differs.
-            StoreError: it cannot be written; what stood there before is untouched.
+            FileExistsError: the path has a file of another sweep or something else. The error says what differs.
+            StoreError: the file cannot be written. The old file is untouched.
         """
         return write(Path(path), self.data(), force=force)
 
@@ -105,22 +105,22 @@ def sweep(
 ) -> Sweep:
     """Runs a study at every combination of some values of its options.
 
-    Each cell is an ordinary run in the store: what has been run is read back, and an interrupted sweep goes on where
-    it was, also inside a cell.
+    Each cell is an ordinary run in the store. Finished cells are read back, and an interrupted sweep resumes where it
+    was, also inside a cell.
 
     Args:
         study: a study or its id.
-        over: the values to take, by the name of the option.
-        scale: `smoke`, `laptop` or `paper`, for all other options.
-        engine: where cells are computed: [`Here`][secant.lab.Here] by default, [`Processes`][secant.lab.Processes]
+        over: option name -> values to combine.
+        scale: `smoke`, `laptop` or `paper`; sets all other options.
+        engine: where the cells are computed: [`Here`][secant.lab.Here] by default, [`Processes`][secant.lab.Processes]
             or [`Ray`][secant.lab.Ray].
         store: where runs are kept; by default below `$SECANT_HOME`.
-        force: compute again what has been run.
-        progress: told how many cells are done.
+        force: compute again even if there is a run.
+        progress: shows how many cells are done.
         **options: other options, the same in every cell.
 
     Raises:
-        SweepError: some cells failed; the rest were computed and saved first.
+        SweepError: some cells failed. All others were computed and saved first.
 
     Example:
         ```python
@@ -175,7 +175,7 @@ class _Task:
 
 
 def _name(study: Study, engine: Engine) -> str | Study:
-    """How a worker finds the study."""
+    """The study itself, or the id by which a worker in another process finds it."""
     if isinstance(engine, Here):
         return study
     with contextlib.suppress(lookup.UnknownStudyError):
@@ -188,7 +188,7 @@ def _name(study: Study, engine: Engine) -> str | Study:
 
 
 def _compute(task: _Task) -> dict[str, bytes] | str:
-    """The files of a cell's run, or what went wrong."""
+    """The files of a cell's run, or its error in a line."""
     study = lookup.get(task.study) if isinstance(task.study, str) else task.study
     if key(study, task.config) != task.key:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""An axis that runs over combinations, as one dimension for each of them."""
+"""Splits an axis that runs over combinations into one dimension for each option."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import xarray as xr
 
 
 def unfold(data: xr.Dataset, axis: str, **coords: Iterable[Any]) -> xr.Dataset:
-    """A table whose axis runs over all combinations of some values, with a dimension for each of those.
+    """Splits an axis that runs over all combinations of some values into one dimension for each option.
 
     Args:
         data: the table.
-        axis: the axis to unfold; the last of `coords` changes fastest along it.
+        axis: the axis to unfold. Along it the last of `coords` changes fastest.
         coords: the values of each new dimension, by name.
 
     Example:
@@ -27,7 +27,7 @@ def unfold(data: xr.Dataset, axis: str, **coords: Iterable[Any]) -> xr.Dataset:
         ```
 
     Raises:
-        ValueError: the axis has not as many places as there are combinations.
+        ValueError: the length of the axis is not the number of combinations.
     """
     values = {name: list(entries) for name, entries in coords.items()}
     shape = [len(entries) for entries in values.values()]

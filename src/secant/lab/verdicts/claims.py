@@ -1,9 +1,10 @@
-r"""Claims in a line each: what a study says of its numbers.
+r"""Claims: what a study says about its numbers, each in a line.
 
-A claim has a short key, which links, tests and comparisons use, and a sentence, which readers read. What it says of the
-numbers is a method: every one makes a [`Finding`][secant.lab.Finding] or an [`Erratum`][secant.lab.Erratum], and every
-one says why its tolerance is what it is. Where a run may have nothing to judge, `given` says whether it has, and
-`otherwise` why not: the claim is then undecided. What is measured may be a function, called only if there is something.
+A claim has a short key, for links, tests and comparisons, and a sentence, for readers. A method then compares the
+numbers. Every method makes a [`Finding`][secant.lab.Finding] or an [`Erratum`][secant.lab.Erratum], and asks for the
+reason of the tolerance. If a run may have nothing to judge, pass `given` and `otherwise`. Without anything to judge the
+claim is undecided, and `otherwise` is the reason. The measurement may be a function, which is called only if there is
+something to judge.
 
 Example:
     ```python
@@ -34,14 +35,14 @@ LONGEST_KEY = 80
 
 
 def claim(key: str, name: str, given: Any = True, otherwise: str = "") -> Claim:
-    """A claim, still without its numbers: say what it claims by one of its methods.
+    """A claim without its numbers. One of its methods compares them and makes the finding.
 
     Args:
-        key: short name, unique in its study. Every character that is no letter, digit, dot, plus or minus becomes a
-            hyphen, so that a key may hold the value of an option.
+        key: short name, unique in its study. Letters become lower case, and every character that is not a letter,
+            digit, dot, plus or minus becomes a hyphen. A key may therefore contain the value of an option.
         name: the claim in a few words, with LaTeX between dollars.
-        given: whether there is anything to judge: a truth, an array with a true entry, a list that is not empty.
-        otherwise: why there is nothing, if there is nothing.
+        given: whether there is anything to judge: true, an array with a true entry, or a list that is not empty.
+        otherwise: why there is nothing to judge.
     """
     short = re.sub(r"[^a-z0-9.+-]", "-", key.lower()).strip("-")
     if not short or len(short) > LONGEST_KEY:
@@ -55,7 +56,7 @@ def claim(key: str, name: str, given: Any = True, otherwise: str = "") -> Claim:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim by its key and its sentence; see [`claim`][secant.lab.claim]."""
+    """A claim with its key and its sentence, made by [`claim`][secant.lab.claim]."""
 
     key: str
     name: str
@@ -73,41 +74,41 @@ class Claim:
         note: str = "",
         qualitative: bool = False,
     ) -> Finding:
-        r"""What is measured is what is predicted.
+        r"""The measurement equals the prediction.
 
         Args:
-            predicted: what the theory says, one number.
+            predicted: what the theory predicts, one number.
             measured: what the run shows: one number, an [`Estimate`][secant.lab.Estimate] with its standard error, or a
-                function that gives either.
-            within: how far the two may be apart, beyond the sampling error; a [`Tolerance`][secant.lab.Tolerance]
-                brings its own reason.
+                function that returns either.
+            within: allowed distance of the two, beyond the sampling error. A [`Tolerance`][secant.lab.Tolerance] brings
+                its own reason.
             why: where this distance comes from.
-            relative: the same as a share of what is predicted.
+            relative: further allowed distance, as a share of the prediction.
             note: anything a reader should know; for a claim that fails, the reason.
             qualitative: a claim about the order of magnitude, for which a factor of two counts as agreement.
         """
         return self._found("equal", predicted, measured, within, relative, why, note, qualitative)
 
     def zero(self, measured: Any, within: Any, why: str = "", *, note: str = "") -> Finding:
-        """Nothing is left: an identity, up to its rounding."""
+        """The measurement is zero: an identity, up to rounding."""
         return self._found("equal", 0.0, measured, within, 0.0, why, note)
 
     def count(self, expected: Any, found: Any, why: str = "a count", *, note: str = "") -> Finding:
-        """There are exactly so many."""
+        """A count is exactly the expected one."""
         return self._found("equal", expected, found, 0.0, 0.0, why, note)
 
     def share(
         self, predicted: Any, seen: Any, among: Any, why: str, *, within: Any = 0.0, note: str = "", otherwise: str = ""
     ) -> Finding:
-        """A share of some cases is as is claimed; in most claims all of them, or none.
+        """Something happens in a given share of the cases: in most claims in all, or in none.
 
         Args:
             predicted: the share.
-            seen: in which cases it is so, over the same axes as `among`.
+            seen: in which cases it happens, over the same axes as `among`.
             among: which cases count.
-            why: the claim's own reason for so many.
-            within: how far the share may be off.
-            note: anything a reader should know; without one, how many cases there are.
+            why: the claim's own reason for this share.
+            within: allowed distance from the share.
+            note: anything a reader should know; by default the number of cases.
             otherwise: why there is no case, if there is none.
         """
         among = xr.DataArray(among)
@@ -126,14 +127,14 @@ class Claim:
         relative: Any = 0.0,
         note: str = "",
     ) -> Finding:
-        """What is measured is at most a bound.
+        """The measurement is at most a bound.
 
         Args:
-            bound: what it may reach.
+            bound: the largest allowed value.
             measured: what the run shows, as in [`equal`][secant.lab.verdicts.claims.Claim.equal].
-            why: what the bound is, and where the slack comes from if there is one.
-            slack: by how much the bound may be missed.
-            relative: the same as a share of the bound.
+            why: what the bound is, and where a slack comes from.
+            slack: by how much the measurement may exceed the bound.
+            relative: further slack, as a share of the bound.
             note: anything a reader should know; for a claim that fails, the reason.
         """
         return self._found("at most", bound, measured, slack, relative, why, note)
@@ -148,19 +149,19 @@ class Claim:
         relative: Any = 0.0,
         note: str = "",
     ) -> Finding:
-        """What is measured is at least a bound; as [`at_most`][secant.lab.verdicts.claims.Claim.at_most]."""
+        """The measurement is at least a bound; see [`at_most`][secant.lab.verdicts.claims.Claim.at_most]."""
         return self._found("at least", bound, measured, slack, relative, why, note)
 
     def significant(self, p: float, test: str, note: str = "") -> Finding:
-        r"""A statistical test decides, by its one-sided p-value.
+        r"""A statistical test decides the claim, by its one-sided p-value.
 
-        What is compared is the evidence in standard errors, $\Phi^{-1}(1 - p)$: the claim holds from $p \le 0.01$ on,
-        fails where the test speaks against it with $1 - p \le 0.0005$, and is undecided between the two.
+        The finding shows the evidence in standard errors, $\Phi^{-1}(1 - p)$. The claim holds for $p \le 0.01$. It
+        fails for $1 - p \le 0.0005$, where the test speaks against it. Between the two it is undecided.
 
         Args:
-            p: its one-sided p-value.
-            test: which test it is.
-            note: what else there is to say.
+            p: one-sided p-value of the test.
+            test: name of the test.
+            note: anything else a reader should know.
         """
         from scipy import special
 
@@ -178,7 +179,7 @@ class Claim:
         )
 
     def undecided(self, predicted: Any, why: str, relation: Relation = "equal") -> Finding:
-        """This run cannot decide the claim: at this scale, with these options, or because nothing came of it."""
+        """This run cannot decide the claim: at this scale, with these options, or because there is nothing to judge."""
         return Finding(
             key=self.key,
             name=self.name,
@@ -203,20 +204,20 @@ class Claim:
         relation: Relation = "equal",
         by: Literal["run", "derivation"] = "run",
     ) -> Erratum:
-        r"""A printed formula is wrong, and this is right.
+        r"""A printed formula is wrong, and here is the right one.
 
         Args:
-            printed: the formula as printed, in LaTeX, and the number that it gives under the source's own definitions.
-            corrected: the right formula, and the number that it gives.
+            printed: the formula as printed, in LaTeX, and its number under the source's own definitions.
+            corrected: the right formula, and its number.
             measured: what the run shows, as in [`equal`][secant.lab.verdicts.claims.Claim.equal].
-            within: how far it may be from the corrected number; a [`Tolerance`][secant.lab.Tolerance] brings its own
+            within: allowed distance from the corrected number. A [`Tolerance`][secant.lab.Tolerance] brings its own
                 reason.
             why: where this distance comes from.
             note: where the misprint comes from, in a sentence.
             where: equation, page or section of the source.
-            relative: the distance as a share of the corrected number.
+            relative: further allowed distance, as a share of the corrected number.
             relation: whether the formulas are values or bounds.
-            by: what decides, a run or a derivation alone, in which case `measured` is computed and not observed.
+            by: what decides: a run, or a derivation alone. Then `measured` is computed, not observed.
         """
         (formula, value), (right, corrected_value) = printed, corrected
         return Erratum(

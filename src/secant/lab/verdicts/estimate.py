@@ -1,4 +1,4 @@
-"""Measurements that differ from repeat to repeat: a value, its standard error, and how well that is known."""
+"""Measurements that differ from repeat to repeat: a value, its standard error, and the degrees of freedom."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RISK = 1e-3
 """How often a true claim may fail its finding: once in a thousand seeds."""
 
 LEVEL = 1e-2
-"""How often an inequality with no effect behind it may be found to hold: once in a hundred seeds."""
+"""How often an inequality may be found to hold without any effect: once in a hundred seeds."""
 
 
 class Estimate(NamedTuple):
@@ -21,8 +21,8 @@ class Estimate(NamedTuple):
     Attributes:
         value: the value.
         error: its standard error.
-        freedom: degrees of freedom of that standard error, one less than the repeats of a mean; infinite if it is
-            known and not estimated.
+        freedom: degrees of freedom of the standard error: one less than the repeats of a mean, and infinite if the
+            error is known and not estimated.
     """
 
     value: float
@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
 def estimate(values: ArrayLike) -> Estimate:
     r"""The mean of independent repeats, $\bar x$ with standard error $s/\sqrt n$ and $n - 1$ degrees of freedom.
 
-    Repeats that are no numbers are left out. With fewer than two the error is NaN, and no claim is decided.
+    Repeats that are NaN are left out. With fewer than two repeats the error is NaN, and no claim is decided.
 
     Example:
         ```python
@@ -50,16 +50,16 @@ def estimate(values: ArrayLike) -> Estimate:
 
 
 def bootstrap(statistic: Callable[[np.ndarray], ArrayLike], repeats: int, times: int = 64) -> tuple[Estimate, ...]:
-    r"""Statistics of independent repeats that are no means, with standard errors by resampling.
+    r"""Statistics of independent repeats other than means, with standard errors by resampling.
 
-    The repeats are drawn `times` over with replacement; the spread of a statistic over these, times
-    $\sqrt{n/(n - 1)}$, is its error. Where a statistic is no number for half of them or more, its error is NaN, and no
-    claim is decided.
+    The repeats are drawn `times` times with replacement. The standard error is the spread of the statistic over these
+    draws, times $\sqrt{n/(n - 1)}$. If a statistic is not a number for half of the draws or more, its error is NaN, and
+    no claim is decided.
 
     Args:
-        statistic: of an array of indices of repeats, one or several numbers.
-        repeats: how many there are, $n$.
-        times: how often they are resampled.
+        statistic: maps an array of indices of repeats to one or several numbers.
+        repeats: number of repeats, $n$.
+        times: how often the repeats are resampled.
 
     Example:
         ```python
@@ -76,7 +76,7 @@ def bootstrap(statistic: Callable[[np.ndarray], ArrayLike], repeats: int, times:
     """
     random = np.random.default_rng(0)
     values = np.atleast_1d(np.asarray(statistic(np.arange(repeats)), float))
-    if repeats < 2:  # drawn again it is the same, and says nothing of its spread
+    if repeats < 2:  # resampling one repeat shows no spread
         return tuple(Estimate(float(value), np.nan, 1.0) for value in values)
     found = np.stack(
         [np.atleast_1d(np.asarray(statistic(random.integers(repeats, size=repeats)), float)) for _ in range(times)]
@@ -90,9 +90,9 @@ def bootstrap(statistic: Callable[[np.ndarray], ArrayLike], repeats: int, times:
 
 
 def ratio_of_means(above: ArrayLike, below: ArrayLike) -> Estimate:
-    r"""The mean of one over the mean of the other, both of the same repeats, with its standard error to first order.
+    r"""The ratio of two means over the same repeats, with its standard error to first order.
 
-    With $r = \bar x/\bar y$ it is that of the mean of $(x - ry)/\bar y$. Pairs without two numbers are left out.
+    For $r = \bar x/\bar y$ the error is that of the mean of $(x - ry)/\bar y$. Pairs without two numbers are left out.
 
     Example:
         ```python
@@ -112,15 +112,15 @@ def ratio_of_means(above: ArrayLike, below: ArrayLike) -> Estimate:
 
 
 def miss(freedom: float, risk: float = RISK) -> float:
-    r"""So many standard errors are missed by chance at most `risk` of the time, on either side.
+    r"""How many standard errors chance exceeds with probability `risk`, on either side together.
 
-    The quantile of Student's distribution: 3.3 for a known error, 8.6 for five repeats.
+    A quantile of Student's distribution: 3.3 for a known error, 8.6 for five repeats.
     """
     return float(_quantile(freedom, 1 - risk / 2))
 
 
 def evidence(freedom: float, level: float = LEVEL) -> float:
-    r"""So many standard errors clear a bound by chance at most `level` of the time.
+    r"""How many standard errors chance clears a bound by with probability `level`.
 
     The one-sided quantile of Student's distribution: 2.3 for a known error, 3.7 for five repeats.
     """

@@ -13,7 +13,7 @@ Relation = Literal["equal", "at most", "at least"]
 
 
 class Verdict(enum.StrEnum):
-    """What the numbers say."""
+    """What the numbers decide about a claim."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -25,8 +25,8 @@ class Verdict(enum.StrEnum):
 class Tolerance:
     r"""How far a measurement may lie from its prediction, and why so far.
 
-    The allowed distance is `absolute` $+$ `relative` $\cdot\,|\text{predicted}|$. It comes from the theory (the next
-    term, a rate) or from the sampling error, and is written down before the run.
+    The allowed distance is `absolute` $+$ `relative` $\cdot\,|\text{predicted}|$. The distance comes from the theory
+    (the next term, a rate) or from the sampling error, and is written down before the run.
     """
 
     absolute: float = 0.0
@@ -48,20 +48,20 @@ class Tolerance:
 
 
 def quantity(value: Any, what: str) -> Estimate:
-    """A measurement with its sampling error: of a plain number the error is zero.
+    """A measurement with its sampling error, which is zero for a plain number.
 
     Raises:
-        TypeError: `value` is neither one number nor an [`Estimate`][secant.lab.Estimate]; the error names `what`.
+        TypeError: `value` is neither one number nor an [`Estimate`][secant.lab.Estimate]. The error names `what`.
     """
     value, error, freedom = value if isinstance(value, Estimate) else (value, 0.0, math.inf)
     return Estimate(number(value, what), number(error, f"error of {what}"), number(freedom, f"freedom of {what}"))
 
 
 def number(value: Any, what: str) -> float:
-    """One number, of any type that holds one.
+    """One number as a float, from any type that holds one.
 
     Raises:
-        TypeError: there is no number in `value`, or more than one; the error names `what`.
+        TypeError: `value` has no number, or more than one. The error names `what`.
     """
     try:
         return float(value)
@@ -73,14 +73,14 @@ def number(value: Any, what: str) -> float:
 class Judged:
     """What findings and errata have in common: a measurement beside a prediction, and its verdict.
 
-    [`claim`][secant.lab.claim] makes them: it converts what a study hands over, and checks it.
+    [`claim`][secant.lab.claim] makes findings and errata, after it has converted and checked the numbers of the study.
 
     Attributes:
-        key: short name, unique in its study; links, tests and comparisons use it, and no rewording changes it.
+        key: short name, unique in its study, for links, tests and comparisons. No rewording changes the key.
         name: the claim in a few words.
         measured: what the run shows, with its sampling error.
         tolerance: how close is close enough, beyond the sampling error.
-        relation: whether `measured` should be equal to what is predicted, at most, or at least that.
+        relation: whether `measured` should equal the prediction, or be at most or at least the prediction.
         note: anything a reader should know; for a claim that fails, the reason.
     """
 
@@ -98,7 +98,7 @@ class Judged:
 
     @property
     def risk(self) -> float:
-        """How often a true claim may fail it: never, unless the measurement has a sampling error."""
+        """How often a true claim may fail: never, unless the measurement has a sampling error."""
         return RISK if self.measured.error else 0.0
 
     @property
@@ -108,7 +108,7 @@ class Judged:
 
     @property
     def reason(self) -> str:
-        """Why nothing is decided, if nothing is."""
+        """Why the verdict is inconclusive, if it is."""
         return self._judged[1]
 
     @property
@@ -120,19 +120,19 @@ class Judged:
 class Finding(Judged):
     r"""One claim of the theory, judged by its own numbers.
 
-    A measurement $x$ with standard error $s$, a prediction $p$ and a tolerance $\tau$ are judged so, where $k$ standard
-    errors are missed by chance once in a thousand times and $e$ are exceeded by chance once in a hundred
-    (Student's distribution, with the degrees of freedom of $s$):
+    The verdict follows from a measurement $x$ with standard error $s$, a prediction $p$ and a tolerance $\tau$. Chance
+    misses by $k$ standard errors, in either direction, once in a thousand times. It clears a bound by $e$ once in a
+    hundred times. Both come from Student's distribution with the degrees of freedom of $s$.
 
-    - equal: fails where $|x - p| > \tau + ks$. Else it holds, provided $\tau + ks < |p|/2$: a margin that would also
-      accept half of what is predicted informs nobody, and decides nothing.
-    - at most: holds where $x - p \le \tau - es$, fails where $x - p > \tau + ks$, and between the two nothing is
+    - equal: the claim fails if $|x - p| > \tau + ks$. Otherwise it holds, provided that $\tau + ks < |p|/2$. A wider
+      margin would also accept half of the prediction, so it decides nothing.
+    - at most: the claim holds if $x - p \le \tau - es$, and fails if $x - p > \tau + ks$. Between the two nothing is
       decided. At least: the same with signs reversed.
 
-    What is no number decides nothing either.
+    A measurement that is not a number decides nothing either.
 
     Attributes:
-        expected: what the theory says.
+        expected: what the theory predicts.
         qualitative: a claim about the order of magnitude, for which a factor of two counts as agreement.
     """
 
@@ -158,17 +158,17 @@ class Finding(Judged):
 class Erratum(Judged):
     r"""A printed formula that is wrong: what is printed, what is right, and the number that decides.
 
-    It is one only if the numbers refute the print, and confirm the correction within a margin that would exclude
-    the print, and half and twice the correction. For an inequality: the printed bound is violated, the corrected one
-    holds. Its note says where the misprint comes from.
+    The verdict is `erratum` only if the numbers refute the print and confirm the correction. The margin must exclude
+    the print, and half and twice the correction. For an inequality the printed bound is violated and the corrected
+    bound holds. The note says where the misprint comes from.
 
     Attributes:
         printed: the formula as printed, in LaTeX.
         corrected: the right formula, in LaTeX.
-        printed_value: the number that the printed formula gives, under the source's own definitions.
-        corrected_value: the number that the corrected formula gives.
+        printed_value: the number of the printed formula, under the source's own definitions.
+        corrected_value: the number of the corrected formula.
         where: equation, page or section of the source.
-        by: what decides, a run or a derivation alone, in which case `measured` is computed and not observed.
+        by: what decides: a run, or a derivation alone. Then `measured` is computed, not observed.
     """
 
     printed: str
@@ -237,19 +237,19 @@ def plain_number(value: float) -> float | str:
 
 
 def _allowed(claim: Judged) -> float:
-    """How far a measurement may lie from what is predicted before it fails."""
+    """How far a measurement may lie from the prediction before the claim fails."""
     return claim.tolerance.around(claim.predicted) + miss(claim.measured.freedom) * claim.measured.error
 
 
 def _informs(claim: Judged) -> bool:
-    """Whether an equality is tested sharply enough to tell what is predicted from half of it."""
+    """Whether the margin of an equality tells the prediction from half of the prediction."""
     if claim.relation != "equal" or claim.predicted == 0 or math.isinf(claim.predicted):
         return True
     return _allowed(claim) < abs(claim.predicted) / 2
 
 
 def _side(predicted: float, claim: Judged) -> Verdict:
-    """On which side of what is allowed a measurement lies, if it is known."""
+    """Whether the measurement is inside or outside of the allowed range, if the numbers decide."""
     value, error, freedom = claim.measured
     if value == predicted and not error:
         return Verdict.HOLDS

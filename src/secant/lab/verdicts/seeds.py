@@ -1,4 +1,4 @@
-"""Whether a verdict hangs on the seed."""
+"""Whether a verdict depends on the seed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from secant.lab.verdicts.estimate import LEVEL
 
 @dataclass(frozen=True)
 class Wavering:
-    """A finding whose verdict is not the same with every seed.
+    """A finding whose verdict changes with the seed.
 
     Attributes:
-        study: id of its study.
-        finding: what it claims.
+        study: id of the study.
+        finding: the claim.
         verdicts: how often each verdict came.
-        risk: how often a true claim may fail it, by its own word.
-        among: how many findings chance may fail, this one included. Of many true claims a few fail once, so each must
-            fail all the more often to be more than chance.
+        risk: how often a true claim may fail, as the finding states.
+        among: how many findings may fail by chance, this one included. Among many true claims a few fail once, so a
+            single finding must fail more often to be beyond chance.
     """
 
     study: str
@@ -31,7 +31,10 @@ class Wavering:
 
     @property
     def beyond(self) -> bool:
-        """Whether it fails more often than it says: the chance that any of `among` findings does is under a percent."""
+        """Whether the finding fails more often than `risk` explains.
+
+        Chance alone would do this to any of `among` findings in less than one percent of all checks.
+        """
         fails, runs = self.verdicts["fails"], self.verdicts.total()
         if not fails:
             return False
@@ -43,7 +46,7 @@ class Wavering:
 def wavering(rows: Iterable[dict[str, Any]]) -> list[Wavering]:
     """The findings whose verdict changes from seed to seed, from the rows of [`verify`][secant.lab.verify].
 
-    Findings of one study are the same if they have the same key; a name may hold a number that was drawn.
+    Two findings of a study are the same if they have the same key. Their sentences may contain random numbers.
 
     Example:
         ```python

@@ -1,4 +1,4 @@
-"""What exact and permutation tests decide, and shares of cases with their sampling error."""
+"""Exact tests, permutation tests, and shares of cases with their sampling error."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from secant.lab.verdicts.estimate import Estimate
 def proportion(cases: ArrayLike) -> Estimate:
     r"""The share $k/n$ of cases in which something happens, with a standard error that never vanishes.
 
-    It is $\sqrt{\tilde p(1 - \tilde p)/n}$ at $\tilde p = (k + 1)/(n + 2)$: that all of a few cases agree leaves open
-    that the next one does not. Without a case both are NaN.
+    The error is $\sqrt{\tilde p(1 - \tilde p)/n}$ at $\tilde p = (k + 1)/(n + 2)$, because even if all of a few cases
+    agree, the next case may not. Without a case share and error are NaN.
     """
     happened = np.asarray(cases, bool).ravel()
     if not happened.size:
@@ -29,11 +29,11 @@ def proportion(cases: ArrayLike) -> Estimate:
 def goes_with(pairs: Iterable[tuple[ArrayLike, ArrayLike]]) -> float:
     """One-sided p-value of two events that happen together more often than by chance; NaN if one never happens.
 
-    Fisher's exact test within each of several runs: given how often each event happens in a run, how often both do
-    together, added up over runs. Differences between runs count for nothing.
+    This is Fisher's exact test within each of several runs. Given how often each event happens in a run, the test
+    counts how often both happen together, summed over the runs. Differences between runs have no effect.
 
     Args:
-        pairs: of every run whether the one and whether the other happens, step by step.
+        pairs: for every run two arrays: whether each event happens, step by step.
     """
     together, chance, possible = 0, np.ones(1), 0
     for one, other in pairs:
@@ -47,15 +47,15 @@ def goes_with(pairs: Iterable[tuple[ArrayLike, ArrayLike]]) -> float:
 def falling_trend(values: xr.DataArray, along: str = "ratio", draws: int = 9_999) -> tuple[float, float]:
     """Spearman correlation of values with their place on an axis, averaged over seeds, and its one-sided p-value.
 
-    By permutation of the places within each seed, so that differences between seeds count for nothing.
+    The places are permuted within each seed, so differences between seeds have no effect.
 
     Args:
-        values: over `seed` and the axis; NaN where a run diverged, which is left out.
+        values: an array over `seed` and the axis. NaN marks a run that diverged, and is left out.
         along: name of the axis.
         draws: random permutations.
 
     Returns:
-        Both NaN where no seed has three values that differ: there is no trend to judge.
+        Correlation and p-value. Both are NaN if no seed has three values that differ: there is no trend to judge.
     """
     random = np.random.default_rng(0)
     total, chance, seeds = 0.0, np.zeros(draws), 0
