@@ -1,5 +1,7 @@
 """Figure 2.3: training and test loss of a residual network whose step size is lowered twice."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -85,7 +87,7 @@ def run(config: Config) -> xr.Dataset:
     few residual blocks with the activation in front. It learns digits, and CIFAR-10 at the scale of the paper.
     """
     rng = np.random.default_rng(config.seed)
-    limits = {"samples": config.samples, "labels": "one-hot", "dtype": np.float64}
+    limits: dict[str, Any] = {"samples": config.samples, "labels": "one-hot", "dtype": np.float64}
     tasks = [data.load(config.data, seed=int(seed), **limits) for seed in rng.integers(2**31, size=config.draws)]
     x, y, new, wanted = (np.stack(part) for part in zip(*((*task.train, *task.test) for task in tasks), strict=True))
     scale = LENGTH / x.shape[-1] ** 0.5

@@ -1,6 +1,6 @@
 """Figure 2.4: the edge of stability of a network on images of digits."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -94,7 +94,7 @@ def run(config: Config) -> xr.Dataset:
     and on CIFAR-10 at the scale of the paper.
     """
     rng = np.random.default_rng(config.seed)
-    limits = {"samples": config.samples, "test_samples": 1, "labels": "one-hot", "dtype": np.float64}
+    limits: dict[str, Any] = {"samples": config.samples, "test_samples": 1, "labels": "one-hot", "dtype": np.float64}
     tasks = [data.load(config.data, seed=int(seed), **limits) for seed in rng.integers(2**31, size=config.draws)]
     many = len(config.lrs)
     x, y = (np.repeat(np.stack([task.train[i] for task in tasks]), many, 0) for i in (0, 1))

@@ -118,7 +118,7 @@ def run(config: Config) -> xr.Dataset:
         counts.append((heavy, plain))
         least.append(optimise(condition))
     friction, until = config.friction, 8.0
-    fine = [(until / count, count) for count in 16 * 2 ** np.arange(config.halvings)]
+    fine = [(until / count, count) for count in (16 * 2**k for k in range(config.halvings))]
     miss = [largest(discrete(friction, h, n), damped(friction, h * np.arange(n + 1))) for h, n in fine]
     return xr.Dataset(
         {name: (("step", "weight"), kinds[name]) for name in ("heavy", "moving", "classic", "nesterov")}
