@@ -7,8 +7,8 @@ import xarray as xr
 from scipy import optimize
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
-from secant.studies.shared.differences import largest
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.differences import largest
+from secant.studies.shared.numerics.orbits import orbit
 
 Smooth = tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray], float]
 """A function of rows of weights, its gradient, and a bound of all its curvatures."""

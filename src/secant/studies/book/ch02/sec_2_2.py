@@ -6,8 +6,8 @@ from scipy import integrate
 
 from secant import lab
 from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, option, options, scaled, sheet, study
-from secant.studies.shared.exponents import rate as exponent_of
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.exponents import rate as exponent_of
+from secant.studies.shared.numerics.orbits import orbit
 
 FINE = (500, 1_000)
 """Steps at which only the exact spread is computed."""

@@ -11,8 +11,8 @@ from scipy import optimize
 from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.optim import optimisers
-from secant.studies.shared.differences import largest
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.differences import largest
+from secant.studies.shared.numerics.orbits import orbit
 from secant.theory.edge import stability
 
 

@@ -12,8 +12,8 @@ import xarray as xr
 from secant.core.device import jit
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.optim import newton, optimisers
-from secant.studies.shared.differences import largest
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.differences import largest
+from secant.studies.shared.numerics.orbits import orbit
 
 STEEP = 4.0
 """Slope at which AdaGrad takes its first step."""

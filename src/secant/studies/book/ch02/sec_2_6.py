@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from secant.core.device import jit
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import mlp
-from secant.studies.shared.differences import largest
+from secant.studies.shared.numerics.differences import largest
 
 NET = mlp([5], activation="tanh", bias=True)
 

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Options, claim, option, options, sheet, study
-from secant.studies.shared.differences import largest
+from secant.studies.shared.numerics.differences import largest
 from secant.theory.descent import rates, step_matrices
 from secant.theory.descent.certificates import Certificate, worst_case
 from secant.theory.edge import stability

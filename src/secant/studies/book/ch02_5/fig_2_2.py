@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, option, options, scaled, sheet, study
-from secant.studies.shared.exponents import slope
+from secant.studies.shared.numerics.exponents import slope
 
 STEP = 0.17
 """Step size of gradient descent times the slope, in units of the cube."""

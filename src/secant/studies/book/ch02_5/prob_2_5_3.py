@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, ratio_of_means, sheet, study
-from secant.studies.shared.differences import largest
+from secant.studies.shared.numerics.differences import largest
 from secant.theory.descent import rates
 
 M, DIM = 2.0, 2

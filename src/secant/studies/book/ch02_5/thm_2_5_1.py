@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
-from secant.studies.shared import exponents
-from secant.studies.shared.differences import largest
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics import exponents
+from secant.studies.shared.numerics.differences import largest
+from secant.studies.shared.numerics.orbits import orbit
 from secant.theory.descent import rates
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, option, options, sheet, study
-from secant.studies.shared import exponents
-from secant.studies.shared.differences import largest
+from secant.studies.shared.numerics import exponents
+from secant.studies.shared.numerics.differences import largest
 from secant.theory.descent import rates
 
 M = 2.0

@@ -8,8 +8,8 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, options, sheet, study
 from secant.optim import optimisers
-from secant.studies.shared.differences import largest
 from secant.studies.shared.landscapes import sines
+from secant.studies.shared.numerics.differences import largest
 from secant.theory.descent import rates
 
 NOISE = ((3.0, 0.3), (-1.0, 0.7))

@@ -8,9 +8,9 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.optim import optimisers
-from secant.studies.shared.differences import largest
 from secant.studies.shared.landscapes import sines
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.differences import largest
+from secant.studies.shared.numerics.orbits import orbit
 from secant.theory.descent import rates
 
 SIGMA = 0.5

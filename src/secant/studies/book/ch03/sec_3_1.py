@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, options, sheet, study
-from secant.studies.shared.differences import largest
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.differences import largest
+from secant.studies.shared.numerics.orbits import orbit
 from secant.theory.descent.linear_descent import predictions_after, weights_after
 
 

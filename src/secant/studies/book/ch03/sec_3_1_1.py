@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
-from secant.studies.shared.differences import largest, relative
+from secant.studies.shared.numerics.differences import largest, relative
 
 SHAPES = {"wide": (1, 2), "square": (1, 1), "tall": (2, 1)}
 """Rows and columns of a matrix, over the size."""

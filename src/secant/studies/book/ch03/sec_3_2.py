@@ -10,8 +10,8 @@ from numpy.polynomial import polynomial
 
 from secant.kernels import training
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
-from secant.studies.shared.differences import largest, relative
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.differences import largest, relative
+from secant.studies.shared.numerics.orbits import orbit
 
 KERNELS = {
     "polynomial": lambda s: (1 + s) ** 2,

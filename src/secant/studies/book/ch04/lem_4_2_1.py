@@ -7,9 +7,9 @@ from matplotlib import colors
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import Graph, graphs
-from secant.studies.shared.derivatives import STEP, derivative
-from secant.studies.shared.differences import largest
-from secant.studies.shared.exponents import rate
+from secant.studies.shared.numerics.derivatives import STEP, derivative
+from secant.studies.shared.numerics.differences import largest
+from secant.studies.shared.numerics.exponents import rate
 from secant.theory.descent import backprop
 
 

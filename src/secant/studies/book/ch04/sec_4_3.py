@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
-from secant.studies.shared.derivatives import STEP, derivative
-from secant.studies.shared.differences import largest, relative
+from secant.studies.shared.numerics.derivatives import STEP, derivative
+from secant.studies.shared.numerics.differences import largest, relative
 
 
 class Config(Seeded):

@@ -5,8 +5,8 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.nets import graphs
-from secant.studies.shared.derivatives import derivative
-from secant.studies.shared.differences import largest, relative
+from secant.studies.shared.numerics.derivatives import derivative
+from secant.studies.shared.numerics.differences import largest, relative
 from secant.theory.descent import backprop
 
 

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from secant.core.device import jit, to_device
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import graphs, pre_activation_hessian, with_edge_weights
-from secant.studies.shared.differences import largest, relative
+from secant.studies.shared.numerics.differences import largest, relative
 from secant.theory.descent import backprop
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Options, claim, option, options, scaled, sheet, study
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.orbits import orbit
 
 
 class Config(Options):

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
-from secant.studies.shared.differences import largest
+from secant.studies.shared.numerics.differences import largest
 from secant.theory.landscape import rank_one
 
 

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.curvature import critical_point, is_sosp
 from secant.lab import Figure, Findings, Options, claim, option, sheet, study
-from secant.studies.shared.differences import largest
+from secant.studies.shared.numerics.differences import largest
 
 CASES = {  # coefficients of u, u^2, u^3, u^4, v^2, v^4; the kind by claim 6.1.4
     "u^2 + 2 v^2": ((0, 1, 0, 0, 2, 0), "minimum"),

@@ -10,7 +10,7 @@ import xarray as xr
 from secant.curvature import critical_point
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.losses import half_mean
-from secant.studies.shared.differences import largest
+from secant.studies.shared.numerics.differences import largest
 
 
 class Config(Seeded):

@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
-from secant.studies.shared.differences import relative
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.differences import relative
+from secant.studies.shared.numerics.orbits import orbit
 
 
 class Config(Seeded):

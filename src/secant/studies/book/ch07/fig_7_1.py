@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, scaled, sheet, study
-from secant.studies.shared.differences import largest
+from secant.studies.shared.numerics.differences import largest
 from secant.theory.landscape import escape, rank_one
 
 

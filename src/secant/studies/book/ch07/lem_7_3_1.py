@@ -6,7 +6,7 @@ from scipy import optimize
 
 from secant.lab import Figure, Findings, Seeded, bootstrap, claim, option, options, sheet, study
 from secant.studies.shared.landscapes.balls import in_ball
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.orbits import orbit
 from secant.theory.landscape import escape, rank_one
 
 FALL = 0.1

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
-from secant.studies.shared.differences import largest
+from secant.studies.shared.numerics.differences import largest
 from secant.theory.landscape import escape, rank_one
 
 

@@ -151,15 +151,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         (printed, without), (corrected, 1.0), with_labels, 1e-3, "what is left at the last time", where=where, note=note
     )
     found, why = float(data.force / data.plain), "the cosine of both directions"
-    print_ = r"\|\sum_{i\in S}a_i\nabla f_i(g_t\bar w)\|", float(data.plain)
+    printed = r"\|\sum_{i\in S}a_i\nabla f_i(g_t\bar w)\|"
     note = "a unit vector is set equal to a sum that grows with the weights: the two are only proportional"
     yield claim("velocity", "length of the normalised velocity").erratum(
-        print_, (r"1", 1.0), found, 1e-3, why, where="(8.39)", note=note
+        (printed, float(data.plain)), (r"1", 1.0), found, 1e-3, why, where="(8.39)", note=note
     )
-    print_ = r"\|\sum_{i\in S}\nabla f_i(g_t\bar w)\|", float(data.bare)
+    printed = r"\|\sum_{i\in S}\nabla f_i(g_t\bar w)\|"
     note = "again the two are only proportional, and the weights $a_i$ of the losses are missing"
     yield claim("direction", "length of the limit direction").erratum(
-        print_, (r"1", 1.0), found, 1e-3, why, where="(8.40)", note=note
+        (printed, float(data.bare)), (r"1", 1.0), found, 1e-3, why, where="(8.40)", note=note
     )
 
 

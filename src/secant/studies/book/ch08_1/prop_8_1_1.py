@@ -131,9 +131,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     half, note = float(data.half_slope), "the square's factor is lost; nothing in the proof depends on it"
     printed, corrected = (r"\sum_i(w\cdot x_i - y_i)\,x_i", half), (r"2\sum_i(w\cdot x_i - y_i)\,x_i", 2 * half)
-    within, why = 1e-11 * (1 + abs(half)) * len(start), "rounding: a central difference of a quadratic is exact"
+    why, near = (
+        "rounding: the central difference of a quadratic is its derivative",
+        1e-11 * (1 + abs(half)) * len(start),
+    )
     yield claim("slope", "slope of the loss at the start, along the way of the run").erratum(
-        printed, corrected, float(data.slope), within, why, where=where, note=note
+        printed, corrected, float(data.slope), near, why, where=where, note=note
     )
 
 

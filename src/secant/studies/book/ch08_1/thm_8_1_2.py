@@ -139,10 +139,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         np.abs(data.end.sel(potential="quadratic") - exact).max(), 1e-10, steps
     )
     R, at = made(config)["entropy"], data.multipliers[0].values @ X
-    away = float(np.linalg.norm(R.inverse(R.gradient(start) + at) - start))
+    right = float(np.linalg.norm(R.inverse(R.gradient(start) + at) - start))
     found, where = float(np.linalg.norm(data.end[0].values - start)), "proof of theorem 8.1.2"
     printed = r"D_R(w, w_0) - \sum_i\lambda_ix_i", 0.0
-    corrected = r"D_R(w, w_0) - \sum_i\lambda_i\langle w, x_i\rangle", away
+    corrected = r"D_R(w, w_0) - \sum_i\lambda_i\langle w, x_i\rangle", right
     note = "the printed sum does not depend on $w$, and the minimum is the start; the multipliers are the run's"
     yield claim("lagrangian", "entropy: from the start to the minimum of the proof's function of $w$").erratum(
         printed, corrected, found, 1e-10, steps, where=where, note=note

@@ -11,7 +11,7 @@ from secant import nets
 from secant.core.device import jit
 from secant.curvature import ntk
 from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 from secant.theory.wide.concentration import entry_distance
 
 STEP = 0.25

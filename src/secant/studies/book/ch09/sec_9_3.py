@@ -8,8 +8,8 @@ from numpy.polynomial import polynomial
 
 from secant.kernels import label_complexity
 from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
-from secant.studies.shared.exponents import exponent
 from secant.studies.shared.first_layer import limit_kernel
+from secant.studies.shared.numerics.exponents import exponent
 
 TEACHERS = {"linear": "linear", "power 2": "squares", "power 4": "fourth powers", "cosine": "cosines"}
 LENGTHS = (0.02, 0.04, 0.08)

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, estimate, options, scaled, sheet, study
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.orbits import orbit
 from secant.studies.shared.parabolas import skewed, three
 from secant.theory.noise.linear_noise import NoisyQuadratic
 from secant.theory.noise.weak_error import order, telescoped

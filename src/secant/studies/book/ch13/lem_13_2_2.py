@@ -11,7 +11,7 @@ import xarray as xr
 from secant import nets
 from secant.lab import Figure, Findings, Seeded, claim, options, sheet, study
 from secant.nets import Homogeneity
-from secant.studies.shared.exponents import rate
+from secant.studies.shared.numerics.exponents import rate
 from secant.theory.normalization.scale_invariance import degree
 
 EPSILONS = (1e-8, 1e-6, 1e-4, 1e-2)

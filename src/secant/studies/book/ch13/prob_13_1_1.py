@@ -5,7 +5,7 @@ import xarray as xr
 from scipy.special import expit
 
 from secant.lab import Figure, Findings, Options, claim, option, options, scaled, sheet, study
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.orbits import orbit
 from secant.theory.normalization.factors import exploding_lr, step
 
 CAP = 1e30

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, options, scaled, sheet, study
-from secant.studies.shared.exponents import rate
+from secant.studies.shared.numerics.exponents import rate
 from secant.studies.shared.scale_invariant import Cosine, Loss, three_losses
 from secant.theory.normalization.scale_invariance import sphere_smoothness
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
-from secant.studies.shared.exponents import slope
+from secant.studies.shared.numerics.exponents import slope
 from secant.studies.shared.scale_invariant import steep
 from secant.theory.normalization.weight_decay import gradient_floor, hitting_time
 

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 from secant.theory.wide import relu_paths
 from secant.theory.wide.finite_width import Fluctuations, fluctuations, sample_variances
 

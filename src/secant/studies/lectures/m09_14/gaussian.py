@@ -11,7 +11,7 @@ from scipy import stats
 from secant.core.device import jit
 from secant.kernels import next_covariance, next_variance
 from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, options, sheet, study
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.orbits import orbit
 
 EXACT = "exact at every width"
 

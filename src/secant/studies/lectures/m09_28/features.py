@@ -10,7 +10,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, options, sheet, study
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 
 INPUTS = (np.eye(4) + 0.15) / math.sqrt(1.15**2 + 3 * 0.15**2)
 LABELS = np.array([1.0, -1.0, 1.0, -1.0])

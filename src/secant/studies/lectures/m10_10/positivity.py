@@ -9,8 +9,8 @@ from scipy import stats
 
 from secant.kernels import dual
 from secant.lab import Figure, Findings, Seeded, claim, fits_memory, options, sheet, study
-from secant.studies.shared.exponents import exponent
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.exponents import exponent
+from secant.studies.shared.numerics.orbits import orbit
 from secant.theory.wide.concentration import bernstein_tail
 from secant.theory.wide.hermite import dual_series, hermite_coefficients
 

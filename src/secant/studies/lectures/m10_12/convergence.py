@@ -11,7 +11,7 @@ from scipy import optimize
 
 from secant.core.device import jit
 from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, fits_memory, options, sheet, study
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 from secant.theory.wide import lazy_convergence as lc
 
 INPUTS = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]) / math.sqrt(2)

@@ -11,7 +11,7 @@ from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, options, scaled, sheet, study
 from secant.optim import gradient_descent
-from secant.studies.shared.exponents import slope
+from secant.studies.shared.numerics.exponents import slope
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs
 from secant.theory.regression.quadratic_model import gated_bilinear, gated_curvature, gates, two_layer_init

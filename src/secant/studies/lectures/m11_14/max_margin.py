@@ -137,8 +137,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(*x[y == sign].T, "o" if sign > 0 else "s", color=f"C{i}", ms=6, label=f"label {sign:+d}")
     span = 1.1 * np.abs(x).max() * np.array([-1, 1])
     side = np.array([-w[1], w[0]]) / np.linalg.norm(w)
-    across, up = np.outer(side, span)
-    sheet.guide(left, across, up, "largest margin")
+    sheet.guide(left, side[0] * span, side[1] * span, "largest margin")
     for foot in (w / (w @ w), -w / (w @ w)):
         left.plot(*foot[:, None] + np.outer(side, span), ":", color=sheet.ink(), lw=1)
     first = data.w.sel(loss="exponential").values[0]

@@ -102,14 +102,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         (printed, 1.0), (corrected, theta), grows[k:].min(), 1e-4, solver, where=where, note=note
     )
     z, where = np.linspace(-3, 3, 601), "lecture of 11/14, growth of the residual"
-    wrong, found, note = (
-        float((z * np.expm1(z)).max()),
-        float((z * np.expm1(-z)).max()),
-        "the sign in the exponent is lost",
-    )
-    print_, right = (r"z(e^z - 1) \le 0", wrong), (r"z(e^{-z} - 1) \le 0", 0.0)
+    wrong, found = float((z * np.expm1(z)).max()), float((z * np.expm1(-z)).max())
+    note = "the sign in the exponent is lost"
+    printed, corrected = r"z(e^z - 1) \le 0", r"z(e^{-z} - 1) \le 0"
     yield claim("sign", "largest of $z(e^{-z} - 1)$ for $z$ from -3 to 3").erratum(
-        print_, right, found, 1e-15, "rounding", where=where, note=note, by="derivation"
+        (printed, wrong), (corrected, 0.0), found, 1e-15, "rounding", where=where, note=note, by="derivation"
     )
     r = (data.left.values - end) @ Z[:k].T
     yield claim("terms", r"sum over the support of $az(e^{-z} - 1)$, $z = x\cdot r$, all times").at_most(

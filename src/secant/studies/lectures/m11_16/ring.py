@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
-from secant.studies.shared.exponents import rate
+from secant.studies.shared.numerics.exponents import rate
 from secant.theory.noise.fluctuation import ring_walk
 
 PRINTED = np.sqrt(2) / (1 + np.sqrt(2))

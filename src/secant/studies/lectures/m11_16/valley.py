@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, option, options, scaled, sheet, study
-from secant.studies.shared.exponents import rate
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.exponents import rate
+from secant.studies.shared.numerics.orbits import orbit
 from secant.theory.noise.fluctuation import valley_drift, valley_variance
 
 SLOPES = np.array([[2.0], [-1.0]])

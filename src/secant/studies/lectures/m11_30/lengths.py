@@ -97,9 +97,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             )
     for kind, widths in enumerate(_shapes(config.width)):
         name = f"{len(widths)} layers of {widths[-1]}" + (f", one of {widths[0]}" if widths[0] < widths[-1] else "")
-        spread, room = _spread(data["shape"].isel(kind=kind)), Tolerance(0.0, 5 / min(widths), order.why)
+        found, within = _spread(data["shape"].isel(kind=kind)), Tolerance(0.0, 5 / min(widths), order.why)
         yield claim(f"shape-{kind + 1}", f"variance of the log by depth over width: {name}").equal(
-            rp.aspect((1, *widths)), spread, room
+            rp.aspect((1, *widths)), found, within
         )
     value, error, freedom = estimate(1 + (data.length.sel(layer=FEW) - 1) ** 2)  # the mean itself is known to be 1
     rate = config.width / FEW

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Stop, flow, simulate
 from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
-from secant.studies.shared.exponents import rate
+from secant.studies.shared.numerics.exponents import rate
 from secant.theory.edge import edge_limit, skeleton, two_eigenvalue, two_step
 
 SMALL = 0.01

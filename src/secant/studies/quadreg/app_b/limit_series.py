@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
-from secant.studies.shared.exponents import rate
+from secant.studies.shared.numerics.exponents import rate
 from secant.theory.edge import edge_limit, two_eigenvalue
 
 NEAR = 0.1

@@ -6,7 +6,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
-from secant.studies.shared.exponents import slope
+from secant.studies.shared.numerics.exponents import slope
 from secant.studies.shared.regression import starts
 from secant.theory.edge import edge_limit, two_step
 

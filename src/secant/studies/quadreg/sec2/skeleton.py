@@ -9,7 +9,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Figure, Finding, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.orbits import orbit
 from secant.studies.shared.regression import starts
 from secant.studies.shared.regression.plane import at_rest
 from secant.theory.edge import edge_limit, nullclines, skeleton, two_eigenvalue

@@ -7,7 +7,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Options, claim, fits_memory, option, options, scaled, sheet, study
-from secant.studies.shared.exponents import rate
+from secant.studies.shared.numerics.exponents import rate
 from secant.studies.shared.regression.plane import at_rest
 from secant.theory.edge import edge_limit, quartic, skeleton, two_eigenvalue
 

@@ -10,7 +10,7 @@ from secant.curvature.norms import joint_norm
 from secant.lab import Figure, Findings, claim, estimate, option, options, sheet, study
 from secant.nets import Network, dag, graphs
 from secant.studies.shared import width as wide
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 
 
 class Config(wide.WidthConfig):

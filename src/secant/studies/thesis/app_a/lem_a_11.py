@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, scaled, sheet, study
 from secant.lab.verdicts.estimate import Estimate, estimate
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 from secant.theory.wide import gaussian_matrices as gm
 
 LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02])

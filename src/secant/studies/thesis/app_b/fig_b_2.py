@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, options, scaled, sheet, study
 from secant.studies.shared.about import about
-from secant.studies.shared.exponents import rate
+from secant.studies.shared.numerics.exponents import rate
 from secant.studies.shared.panels import patches, shrunk
 from secant.studies.shared.two_layer.remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
 

@@ -12,7 +12,7 @@ from secant.dynamics import Probe, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, options, scaled, study
 from secant.optim import gradient_descent
 from secant.studies.shared.catapults.peaks import draw_peaks, refuse_strangers
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 from secant.studies.shared.two_layer import remainders as model
 
 

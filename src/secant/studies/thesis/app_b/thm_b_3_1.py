@@ -8,7 +8,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study, unfold
-from secant.studies.shared.exponents import exponent, rate
+from secant.studies.shared.numerics.exponents import exponent, rate
 from secant.studies.shared.two_layer.starts import random_starts
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs

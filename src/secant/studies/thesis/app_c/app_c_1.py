@@ -15,7 +15,7 @@ from secant.data import regression
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 from secant.studies.shared.width import direction, drawn, law, mark_widths, next_order, refuse_oversized, stacked
 
 GROUPS = 32

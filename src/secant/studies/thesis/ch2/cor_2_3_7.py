@@ -15,7 +15,7 @@ from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
 from secant.studies.shared import width as wide
-from secant.studies.shared.exponents import exponent, rate
+from secant.studies.shared.numerics.exponents import exponent, rate
 
 NODES = 5  # points between the start and the sphere where the Hessian is measured
 LOOKS = 4  # measurements of the Hessian along a run, beside the one at its start

@@ -10,8 +10,8 @@ from scipy import stats
 from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import Network, dag, graphs
 from secant.studies.shared import width as wide
-from secant.studies.shared.exponents import exponent
 from secant.studies.shared.kernel_drift import Scaling, Training, sparse_drift, two_classes
+from secant.studies.shared.numerics.exponents import exponent
 
 # The number under the root of a neuron's sum: the edges that are left, or the edges before.
 SCALINGS: dict[Scaling, str] = {"new": "edges left", "original": "edges before"}

@@ -11,7 +11,7 @@ from secant.curvature import kernel_matrix
 from secant.dynamics import Probe
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study, unfold
 from secant.studies.shared import width as wide
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 
 OUTPUTS = {"fcn": "linear output", "output": "nonlinear output"}
 

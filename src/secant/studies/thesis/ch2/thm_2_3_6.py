@@ -13,7 +13,7 @@ from secant.linalg.norm import Norm
 from secant.nets import Network
 from secant.nets.graphs.network import graph_of
 from secant.studies.shared import width as wide
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 from secant.studies.shared.parts import edge_factors, part
 
 

@@ -11,7 +11,7 @@ from secant.curvature.norms import layer_blocks, layer_pairs, neuron_norms
 from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.nets import Network, dag, graphs
 from secant.studies.shared import width as wide
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 
 DEPTH = 3  # layers of weights
 BLOCKS = layer_pairs(DEPTH)

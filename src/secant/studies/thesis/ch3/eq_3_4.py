@@ -15,7 +15,7 @@ from secant.lab import Figure, Findings, claim, option, options, sheet, study, u
 from secant.losses import half_sum
 from secant.optim import gradient_descent
 from secant.studies.shared import width as wide
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 from secant.studies.shared.two_layer import taylor
 from secant.theory.regression.quadratic_model import TwoLayer
 

@@ -14,7 +14,7 @@ from secant import lab
 from secant.core.device import jit
 from secant.dynamics import Map, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study, unfold
-from secant.studies.shared.exponents import exponent
+from secant.studies.shared.numerics.exponents import exponent
 from secant.studies.shared.two_layer.models import Kind, descent, distance, model, one_sample
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs

@@ -9,8 +9,8 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, options, sheet, study, unfold
-from secant.studies.shared.exponents import exponent
-from secant.studies.shared.tables import on_tables
+from secant.studies.shared.numerics.exponents import exponent
+from secant.studies.shared.numerics.tables import on_tables
 from secant.studies.shared.two_layer.starts import random_starts
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs

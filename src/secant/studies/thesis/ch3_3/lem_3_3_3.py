@@ -6,7 +6,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Options, Tolerance, claim, fits_memory, option, options, scaled, sheet, study
-from secant.studies.shared.tables import on_tables
+from secant.studies.shared.numerics.tables import on_tables
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs
 

@@ -8,7 +8,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Estimate, Figure, Findings, Seeded, claim, fits_memory, option, options, scaled, sheet, study
-from secant.studies.shared.orbits import orbit
+from secant.studies.shared.numerics.orbits import orbit
 from secant.studies.shared.two_layer.starts import starting_points
 from secant.theory.catapult import one_sample as ct
 

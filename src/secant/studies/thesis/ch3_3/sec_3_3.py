@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, options, sheet, study
-from secant.studies.shared.tables import on_tables
+from secant.studies.shared.numerics.tables import on_tables
 from secant.studies.shared.two_layer.models import descent, one_sample
 from secant.theory.catapult import one_sample as ct
 from secant.theory.regression.quadratic_model import gated_bilinear, gated_curvature, imbalance

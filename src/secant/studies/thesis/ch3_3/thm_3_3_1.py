@@ -11,8 +11,8 @@ import xarray as xr
 from secant import lab
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study, unfold
-from secant.studies.shared.exponents import exponent
-from secant.studies.shared.tables import on_tables
+from secant.studies.shared.numerics.exponents import exponent
+from secant.studies.shared.numerics.tables import on_tables
 from secant.studies.shared.two_layer.heights import heights, peaks_at_infinite_width
 from secant.studies.shared.two_layer.starts import random_starts
 from secant.theory.catapult import one_sample as ct

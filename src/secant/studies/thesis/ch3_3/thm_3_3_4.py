@@ -8,7 +8,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, options, scaled, sheet, study
-from secant.studies.shared.tables import on_tables
+from secant.studies.shared.numerics.tables import on_tables
 from secant.theory.catapult import one_sample as ct
 from secant.theory.periodic_points import periodic_points
 

@@ -10,7 +10,7 @@ import xarray as xr
 from secant import lab
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Figure, Finding, Findings, Seeded, claim, fits_memory, option, options, sheet, study
-from secant.studies.shared.tables import on_tables
+from secant.studies.shared.numerics.tables import on_tables
 from secant.studies.shared.two_layer.heights import heights, peaks_at_infinite_width
 from secant.studies.shared.width import stacked
 from secant.theory.catapult import one_sample as ct

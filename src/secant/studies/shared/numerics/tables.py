@@ -25,7 +25,7 @@ def on_tables(function: Callable[..., Any], *tables: Any) -> Any:
     Example:
         ```python
         import xarray as xr
-        from secant.studies.shared.tables import on_tables
+        from secant.studies.shared.numerics.tables import on_tables
         from secant.theory.catapult.one_sample import step
 
         residual = xr.DataArray([0.1, 0.2], dims="start")

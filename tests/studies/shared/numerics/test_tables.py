@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.studies.shared.tables import on_tables
+from secant.studies.shared.numerics.tables import on_tables
 from secant.theory.catapult import one_sample as ct
 
 

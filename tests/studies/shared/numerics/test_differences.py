@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from secant.studies.shared.derivatives import derivative
-from secant.studies.shared.differences import largest, relative
+from secant.studies.shared.numerics.derivatives import derivative
+from secant.studies.shared.numerics.differences import largest, relative
 
 
 def test_the_largest_difference_whatever_its_sign():

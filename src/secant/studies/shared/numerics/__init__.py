@@ -1,0 +1,1 @@
+"""Small numerical helpers of several studies: fits, orbits, differences, derivatives, tables."""
