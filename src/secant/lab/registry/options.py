@@ -69,6 +69,7 @@ SHARED = {name: value for name, value in vars().items() if isinstance(value, Sha
 
 @typing.dataclass_transform(
     frozen_default=True,
+    kw_only_default=True,  # a study may have makers of its own, which have defaults that a type checker sees
     field_specifiers=(
         option,
         scaled,
