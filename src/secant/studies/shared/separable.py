@@ -90,14 +90,7 @@ class Descent(NamedTuple):
     w: np.ndarray
 
 
-def descend(
-    Z: np.ndarray,
-    norms: Sequence[float],
-    start: np.ndarray,
-    steps: int,
-    share: Any,
-    cap: Any,
-) -> Descent:
+def descend(Z: np.ndarray, norms: Sequence[float], start: np.ndarray, steps: int, share: Any, cap: Any) -> Descent:
     r"""Descends $L = \sum_ie^{-z_i\cdot w}$ with steps $\eta_t = \min(\text{share}/L, \text{cap})$ for each norm.
 
     Nothing underflows, because the direction comes from $\nabla L/L$, and the steps are steps on $\log L$.

@@ -164,9 +164,7 @@ KINDS = {
     "repaired": _part("bottleneck layer, repaired", _repaired, "falls still", _REPAIRED),
     "layer": _part("bottleneck layer", lambda m, d, key: graphs.fully_connected(d, [m, 2, m]), "stays", _REPAIRED),
     "output": Kind(
-        "nonlinear output",
-        lambda m, d, key: nets.mlp([m, m], activation="tanh", output_activation="swish"),
-        "stays",
+        "nonlinear output", lambda m, d, key: nets.mlp([m, m], activation="tanh", output_activation="swish"), "stays"
     ),
 }
 

@@ -104,9 +104,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         given=config.noise >= 0.01 and config.looks[-1] * config.rate >= 200,
         otherwise="with hardly any noise, or after a few steps, there is nothing to compare",
     ).at_most(
-        4.0,
-        lambda: data.noisy[-1] / float(data.floor),
-        "the error of estimating so many weights from so many samples",
+        4.0, lambda: data.noisy[-1] / float(data.floor), "the error of estimating so many weights from so many samples"
     )
     slope, doubling = np.log(data.slope / data.slope[0]), np.log(data.radius / data.radius[0])
     for name, power in (("squared", -1.0), ("surrogate", 0.0)):

@@ -16,12 +16,7 @@ class Config(Seeded):
     slope: float = option(-1.5, at_least=-100, at_most=100, help="mean gradient")
     steps: int = options.steps(64, at_most=256)
     factors: tuple[int, ...] = option(
-        (1, 2, 4, 8),
-        at_least=1,
-        at_most=512,
-        longest=6,
-        ascending=True,
-        help="factors of batch and step size",
+        (1, 2, 4, 8), at_least=1, at_most=512, longest=6, ascending=True, help="factors of batch and step size"
     )
     draws: int = options.draws(20_000, 100_000, at_least=1_000, at_most=10**5)
 

@@ -9,8 +9,6 @@ from secant.dynamics import flow, simulate
 from secant.lab import Figure, Findings, Options, Tolerance, claim, option, options, sheet, study
 from secant.theory.edge import quartic, single_eigenvalue
 
-SEVERAL = {"shortest": 2, "longest": 20, "distinct": True}
-
 
 class Config(Options):
     omega: float = option(1.0, at_least=0.1, at_most=10, help="the eigenvalue")
@@ -20,7 +18,13 @@ class Config(Options):
     residual: float = option(0.5, at_least=0.01, at_most=10, help="residual at the start")
     until: float = option(6.0, at_least=0.1, at_most=100, help="last time")
     lrs: tuple[float, ...] = options.lrs(
-        (0.08, 0.04, 0.02), (0.16, 0.08, 0.04, 0.02, 0.01), at_least=1e-4, at_most=0.5, **SEVERAL
+        (0.08, 0.04, 0.02),
+        (0.16, 0.08, 0.04, 0.02, 0.01),
+        at_least=1e-4,
+        at_most=0.5,
+        shortest=2,
+        longest=20,
+        distinct=True,
     )
 
     @property

@@ -89,8 +89,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     sharper, away = data.final > data["T"] + 1e-9, np.abs(data["T"] - 2) > AWAY
     # Without offset the curvature can only rise above four, and such runs do not converge.
-    plain: dict[str, Any] = {"given": 0.0 in config.offsets, "otherwise": "no offset is zero"}
-    yield claim("sharpens-0", "share of convergent starts that sharpen, without offset", **plain).zero(
+    sentence = "share of convergent starts that sharpen, without offset"
+    yield claim("sharpens-0", sentence, 0.0 in config.offsets, "no offset is zero").zero(
         lambda: _share(sharper.sel(E=0.0), data.settled.sel(E=0.0)), 0, "none may"
     )
     for E in filter(None, config.offsets):

@@ -27,9 +27,8 @@ def run(config: Config) -> xr.Dataset:
     r"""For $\tilde z_{t+2} - \tilde z_t = 2y_t\tilde z_t$ and
     $y_{t+2} - y_t = -2(4-3\epsilon+4\epsilon^2)y_t\tilde z_t^2 - 4\epsilon\tilde z_t^2$ with small
     $\tilde z_0, y_0 > 0$, $y_0 < 2\tilde z_0^2$ and $\epsilon\log(1/\epsilon) \ll 4\tilde z_0^2$,
-    $$\lim\tilde z_t = 0,\qquad \lim y_t = -\epsilon/2 + O(\epsilon^2).$$
-    The distance from the fixed point $y^* = -\epsilon/(2 - \tfrac32\epsilon + 2\epsilon^2)$ falls by
-    $e^{-4\tilde z_0^2/\epsilon}$.
+    $$\lim\tilde z_t = 0,\qquad \lim y_t = -\epsilon/2 + O(\epsilon^2).$$ The distance from the fixed point $y^* =
+    -\epsilon/(2 - \tfrac32\epsilon + 2\epsilon^2)$ falls by $e^{-4\tilde z_0^2/\epsilon}$.
     """
     eps, exponent = np.array(config.epsilons), np.linspace(0.5, config.reach, config.residuals)  # 4 z0^2 / eps
     stop = Stop(converged=lambda s: jnp.abs(s.z) < 1e-9, every=100)

@@ -30,9 +30,8 @@ class Config(Options):
 def run(config: Config) -> xr.Dataset:
     r"""For eigenvalues $\{1, -\epsilon\}$ with small $\epsilon$, gradient descent that starts far from the edge of
     stability sharpens, overshoots $2/\eta$, and settles just below it. Runs with different step sizes and the same
-    $(\eta z_0, \eta\lambda_0)$ are the same run. Every other iterate stays near the nullcline $f_z$ on which two
-    steps leave the residual as it is, and the distance $y = T - f_z(\tilde z)$ from it quickly becomes small and
-    negative.
+    $(\eta z_0, \eta\lambda_0)$ are the same run. Every other iterate stays near the nullcline $f_z$ on which two steps
+    leave the residual as it is, and the distance $y = T - f_z(\tilde z)$ from it quickly becomes small and negative.
     """
     eps = config.epsilon
     Q = jnp.diag(jnp.array([1.0, -eps]))

@@ -71,8 +71,8 @@ def run(config: Config) -> xr.Dataset:
             label=f"{D} x {P}, seed {seed}, step 1/{slower}",
         )
         ended = {"converged": Outcome.CONVERGED, "diverged": Outcome.DIVERGED}
-        shares = {name: (plane.outcome == outcome).astype(float) for name, outcome in ended.items()}
-        found = xr.Dataset({"curvature": slower * plane.top.isel(mode=0), **shares})
+        ended_so = {name: (plane.outcome == outcome).astype(float) for name, outcome in ended.items()}
+        found = xr.Dataset({"curvature": slower * plane.top.isel(mode=0), **ended_so})
         return found.assign_coords(residual=list(config.residuals), jacobian=list(config.jacobians))
 
     def draws(D: int, P: int) -> xr.Dataset:
@@ -185,5 +185,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.label(left, title, r"$\Lambda$, end of gradient flow", r"$\delta = 2 - \eta\lambda_{\max}$", legend)
     ends = np.sort(cells.law)
     sheet.guide(right, ends, ends)
-    by_law = r"$\delta$ by the law"
-    sheet.label(right, "Cells held out of the fit", by_law, r"$\delta$ measured", xscale="log", yscale="log")
+    by_law, logs = r"$\delta$ by the law", {"xscale": "log", "yscale": "log"}
+    sheet.label(right, "Cells held out of the fit", by_law, r"$\delta$ measured", **logs)

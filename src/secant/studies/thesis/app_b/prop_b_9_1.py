@@ -27,12 +27,11 @@ class Config(Seeded):
 
 @study("thesis/prop-B.9.1", section="B.9", title="The initial curvature is close to one")
 def run(config: Config) -> xr.Dataset:
-    r"""For $m \ge c'\log(4/\delta)$, with probability at least $1 - \delta$ the tangent kernel of one sample
-    satisfies $\frac{\|x\|^2}{2d} \le \lambda(0) \le \frac{3\|x\|^2}{2d}$. Sharper: its mean is $\|x\|^2/d$
-    and, with $v_i = \pm 1$, its standard deviation $\frac{\|x\|^2}{d}\sqrt{2/m}$; with Gaussian $v_i$, as the
-    appendix has them, $\frac{\|x\|^2}{d}\sqrt{3/m}$. For several scalar samples
-    (Proposition B.11.2) the two eigenvalues are $\|p_i\|^2$ times such a variable, so
-    $M = \max_i \|p_i\|^2$.
+    r"""For $m \ge c'\log(4/\delta)$, with probability at least $1 - \delta$ the tangent kernel of one sample satisfies
+    $\frac{\|x\|^2}{2d} \le \lambda(0) \le \frac{3\|x\|^2}{2d}$. Sharper: its mean is $\|x\|^2/d$ and, with
+    $v_i = \pm 1$, its standard deviation $\frac{\|x\|^2}{d}\sqrt{2/m}$; with Gaussian $v_i$, as the appendix has them,
+    $\frac{\|x\|^2}{d}\sqrt{3/m}$. For several scalar samples (Proposition B.11.2) the two eigenvalues are $\|p_i\|^2$
+    times such a variable, so $M = \max_i \|p_i\|^2$.
     """
     key, key_gaussian = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), 1))
     starts = random_starts(jax.random.key(config.seed), config.widths, config.draws)

@@ -30,8 +30,7 @@ def run(config: Config) -> xr.Dataset:
     r"""If $\eta \ge (4 + \varepsilon)/\lambda_0$ with $\varepsilon = \Theta(\log m/\sqrt m)$, gradient descent
     diverges: the curvature increases.
 
-    The gap $\varepsilon$ is an artefact of the proof: the exact border is within $O(1/m)$ of
-    $4/\lambda_0$.
+    The gap $\varepsilon$ is an artefact of the proof: the exact border is within $O(1/m)$ of $4/\lambda_0$.
     """
     networks = random_starts(jax.random.key(config.seed), config.widths, config.draws)
     output, curvature, m = networks["output"], networks["curvature"], networks["width"]

@@ -34,13 +34,12 @@ def run(config: Config) -> xr.Dataset:
     r"""For an input $x \sim \mathcal N(0, I)$ and homogeneous activations of degree $r$ with
     $C_\sigma = \inf \mathbb E_z\, \sigma(z)^2 > 0$, the proposition bounds the mean gradient of a random network from
     below: $\mathbb E \|\nabla_w f\| \ge \big(\min(1, \min_{j \le L} C_\sigma^{1 + r + \dots + r^{j-1}})\big)^{1/2}$,
-    which is $2^{-L/2}$ for ReLU. Wide networks satisfy it: there
-    $\mathbb E \|\nabla_w f\| \to \sqrt{L\, 2^{-(L-1)}}$.
+    which is $2^{-L/2}$ for ReLU. Wide networks satisfy it: there $\mathbb E \|\nabla_w f\| \to \sqrt{L\, 2^{-(L-1)}}$.
 
     The proof bounds $\mathbb E \|\cdot\|^2$ and then takes the root, which is the wrong direction of Jensen's
-    inequality. It proves $\mathbb E \|\nabla_w f\|^2 \ge 2^{-L}$; in fact
-    $\mathbb E \|\nabla_w f\|^2 = L\, 2^{-(L-1)}$ at every width. The mean of the norm depends on the width: with
-    one neuron a layer the printed bound fails from $L = 3$ on.
+    inequality. It proves $\mathbb E \|\nabla_w f\|^2 \ge 2^{-L}$; in fact $\mathbb E \|\nabla_w f\|^2 = L\, 2^{-(L-1)}$
+    at every width. The mean of the norm depends on the width: with one neuron a layer the printed bound fails from
+    $L = 3$ on.
     """
     key_wide, key_narrow = jax.random.split(jax.random.key(config.seed))
     wide = np.stack([_wide(jax.random.fold_in(key_wide, L), L, config) for L in DEPTHS])
