@@ -9,14 +9,14 @@ from secant import lab
 
 
 def findings(id: str) -> list[list[object]]:
-    """Name, verdict and numbers of every finding; a study that breaks down has one that fails."""
+    """Key, verdict and numbers of every finding; a study that breaks down has one that fails."""
     study = lab.get(id)
     config = study.config("smoke")
     try:
         found = study.judge(study(config), config)
     except Exception as error:
         return [["the study runs to its end", "fails", type(error).__name__]]
-    return [[one.name, one.verdict.value, repr((one.predicted, one.measured, one.uncertainty))] for one in found]
+    return [[one.key, one.verdict.value, repr((one.predicted, tuple(one.measured)))] for one in found]
 
 
 if __name__ == "__main__":
