@@ -11,7 +11,7 @@ from secant.atlas.formulas import typeset
 from secant.atlas.formulas.spelled import latex
 from secant.atlas.runs import rebuild
 from secant.cli import present
-from secant.lab import Finding, Store, Tolerance, undecided
+from secant.lab import Estimate, Store, claim
 from secant.lab.verdicts.finding import as_dict
 
 SHARED = r"the next term, of the order eta lambda, or $\epsilon^2$"
@@ -19,10 +19,11 @@ SHARED = r"the next term, of the order eta lambda, or $\epsilon^2$"
 
 def judge(data, config):
     for k in range(3):
-        yield Finding(rf"term {k} at $\eta\lambda_0 = {k}$", 2.0, 2.0, Tolerance(0.1, why=SHARED), note="m lambda_0")
-    yield Finding("a noisy sum", 2.0, 2.0, Tolerance(0.1, why="sampling"), uncertainty=0.01)
-    yield Finding("a rate of sqrt(m)", 2.0, 2.0, Tolerance(0.2, why="once only"), note="settles at 2/eta")
-    yield undecided("no run", 1.0, "nothing came of it")
+        term = claim(f"term-{k}", rf"term {k} at $\eta\lambda_0 = {k}$")
+        yield term.equal(2.0, 2.0, 0.1, SHARED, note="m lambda_0")
+    yield claim("noisy", "a noisy sum").equal(2.0, Estimate(2.0, 0.01), 0.1, "sampling")
+    yield claim("rate", "a rate of sqrt(m)").equal(2.0, 2.0, 0.2, "once only", note="settles at 2/eta")
+    yield claim("run", "no run").undecided(1.0, "nothing came of it")
 
 
 @pytest.fixture(scope="module")

@@ -168,7 +168,7 @@ def test_a_command_on_the_pages_ends_as_they_say(command, tmp_path, runs_of_stud
         entry.main(["run", QUICK_STUDIES[-1], "--scale", scale])
     if name == "watch":  # the record that the page makes
         monkeypatch.setenv("SECANT_HOME", str(tmp_path / "home"))
-        page = (ROOT / "docs" / "guide" / "watching.md").read_text()
+        page = (ROOT / "docs" / "guide" / "runs" / "watching.md").read_text()
         exec(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0], {"__name__": "__example__"})
     if name == "doctor":  # of the run that the page makes with a few lines of its own
         monkeypatch.setenv("SECANT_HOME", str(tmp_path))

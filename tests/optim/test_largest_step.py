@@ -70,7 +70,7 @@ def test_bad_input_is_named(one_sample):
         sc.find_max_lr(sc.Problem(sc.nets.two_layer(40).apply, problem.x, problem.y, problem.loss), nothing)
     with pytest.raises(ValueError, match="not all finite"):
         sc.estimate_max_lr(problem, broken)
-    with pytest.raises(ValueError, match="lists of one length"):
+    with pytest.raises(ValueError, match="lists of equal length"):
         largest_step(0.1, [1.0, 2.0], [1.0])
     with pytest.raises(ValueError, match="not be negative"):
         largest_step(0.1, [1.0], [-1.0])

@@ -34,6 +34,8 @@ def called(node):
 def declared_by_hand(path):
     """Names of shared options that a file declares by `option` or `scaled`, or by a plain default."""
     for cls in (node for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)):
+        if cls.decorator_list or "NamedTuple" in map(ast.unparse, cls.bases):
+            continue  # a record, and no options
         for node in cls.body:
             if not isinstance(node, ast.AnnAssign) or node.value is None or node.target.id not in options.SHARED:
                 continue

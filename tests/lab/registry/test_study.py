@@ -31,6 +31,17 @@ def test_a_study_says_what_it_claims_in_the_docstring_of_its_function():
         study("demo/silent", section="1", title="T")(lambda config: xr.Dataset())
 
 
+def test_one_claim_at_values_that_read_alike_is_numbered():
+    run = precise("alike")
+
+    @run.findings
+    def check(data, config):
+        for size in (2.0, 2.0 + 1e-9):
+            yield claim(f"end-{size:g}", f"end at {size:g}").zero(0, 1, "a test")
+
+    assert [finding.key for finding in run.judge(xr.Dataset(), None)] == ["end-2", "end-2-2"]
+
+
 def test_two_findings_of_one_key_are_refused_by_name():
     run = precise("twice")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_up import falling, record
 
-from secant.lab.registry.lookup import catalog as registry
+from secant.lab.registry import lookup
 from secant.monitors import Watched, diagnose, safe_step
 from secant.monitors.doctor.advice import NOISE, noisy_share
 from secant.monitors.doctor.diagnosis import VERDICTS
@@ -208,13 +208,13 @@ def test_every_sentence_has_a_study_or_a_page_of_the_guide():
     }
     for guide in guides:
         name, _, heading = guide.partition("#")
-        text = (Path(__file__).parents[2] / "docs" / name).read_text(encoding="utf-8")
+        text = (Path(__file__).parents[3] / "docs" / name).read_text(encoding="utf-8")
         assert f"## {heading.replace('-', ' ')}" in text.lower()
     assert json.loads(diagnose(runs[0]).as_json())["sentences"][0]["guide"] in guides
 
 
 def test_every_sentence_has_a_number_and_a_study_that_there_is():
-    ids = {one.id for one in registry.entries()}
+    ids = {one.id for one in lookup.entries()}
     bad = falling()
     bad[95:120] *= 40
     columns = {"batch": np.full(200, 64.0), "noise_scale": np.full(200, 30.0), "dead_units": np.full(200, 0.1)}

@@ -160,8 +160,8 @@ def test_runs_that_are_not_trained_are_left_out():
     large = np.array([0.1, 0.4, 0.7, 0.9])
     data = made_up([large + np.array([0.05, 0.05, 0.05, -9.0]), large], np.array([[1, 1, 1, 0], [1] * 4], bool))
     _, aligned, _, goal = order_findings(data)
-    assert aligned.measured == pytest.approx(0.05)
-    assert goal.measured == pytest.approx(7 / 8)
+    assert aligned.measured.value == pytest.approx(0.05)
+    assert goal.measured.value == pytest.approx(7 / 8)
 
 
 def test_the_step_is_halved_in_each_draw_until_small_batches_train():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from secant import lab
-from secant.lab import drawn, panels
+from secant.lab import drawn
+from secant.lab.drawing import panels
 
 
 def test_golden_edge_of_figure_2(outcome):
@@ -79,7 +80,7 @@ def test_a_start_that_is_remembered_ends_where_the_closed_form_says():
     config = study.config("smoke", epsilon=0.01, lrs=(0.5, 2.0))
     found = study.judge(study(config), config)
     assert {finding.verdict for finding in found} == {"holds"}
-    ends = [finding.measured for finding in found if finding.key.startswith("distance")]
+    ends = [finding.measured.value for finding in found if finding.key.startswith("distance")]
     np.testing.assert_allclose(ends, [0.011330, 0.005043, 0.005086, 0.007465], atol=1e-6)
 
 

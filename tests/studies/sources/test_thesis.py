@@ -56,7 +56,7 @@ def test_the_gradient_of_the_narrowest_network_breaks_the_printed_bound(outcome)
 
 
 def test_the_linear_model_first_falls_just_above_its_critical_step(measured):
-    assert measured("thesis/eq-3.8", "loss-after-one") == pytest.approx(0.400, abs=1e-3)
+    assert measured("thesis/eq-3.8", "one-step") == pytest.approx(0.400, abs=1e-3)
 
 
 def test_a_taylor_step_has_its_factor_one_half(measured):

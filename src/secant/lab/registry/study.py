@@ -7,9 +7,8 @@ import inspect
 import re
 import sys
 import typing
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from secant.lab.registry import config as configs
@@ -140,10 +139,25 @@ class Study:
             raise TypeError(
                 f"{self.id}: the study found nothing to judge. Yield at least one claim from `@run.findings`."
             )
-        twice = [key for key, times in Counter(finding.key for finding in findings).items() if times > 1]
-        if twice:
-            raise TypeError(f"{self.id}: several findings have the key {twice[0]!r}. Give each claim a key of its own.")
-        return findings
+        return list(self._told_apart(findings))
+
+    def _told_apart(self, findings: list[Finding | Erratum]) -> Iterator[Finding | Erratum]:
+        """The findings with keys of their own.
+
+        One claim at two values of an option that read alike, such as 2 and 2.0000001, is told apart by a number.
+
+        Raises:
+            TypeError: two claims that say different things have one key.
+        """
+        names: dict[str, list[str]] = {}
+        for finding in findings:
+            same = names.setdefault(finding.key, [])
+            same.append(finding.name)
+            if finding.name != same[0]:
+                raise TypeError(
+                    f"{self.id}: several findings have the key {finding.key!r}. Give each claim a key of its own."
+                )
+            yield finding if len(same) == 1 else replace(finding, key=f"{finding.key}-{len(same)}")
 
     def draw(self, data: xr.Dataset, figure: Figure, config: Config) -> None:
         """Draws the figure of the study."""
