@@ -72,7 +72,7 @@ def test_bad_input_is_named(one_sample):
         sc.estimate_max_lr(problem, broken)
     with pytest.raises(ValueError, match="lists of equal length"):
         largest_step(0.1, [1.0, 2.0], [1.0])
-    with pytest.raises(ValueError, match="not be negative"):
+    with pytest.raises(ValueError, match="`squares` must be at least 0"):
         largest_step(0.1, [1.0], [-1.0])
 
 
