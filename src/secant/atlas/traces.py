@@ -38,13 +38,13 @@ class Curve:
 
 @dataclass(frozen=True)
 class Trace:
-    """A panel.
+    """One panel of a figure.
 
     Attributes:
-        title: what it shows.
+        title: the title of the panel.
         curves: in the order of drawing.
-        marks: `(first, last, text)`, stretches of steps that are set off.
-        logarithmic: whether the axis upwards is.
+        marks: `(first, last, text)`, ranges of steps that the panel highlights.
+        logarithmic: whether the vertical axis is logarithmic.
     """
 
     title: str

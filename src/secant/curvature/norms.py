@@ -101,7 +101,7 @@ def layer_blocks(
         return jnp.sqrt(spectral_norm(square, own, steps).value)
 
     def slope(layer: Array) -> Array:
-        """Norm of the Jacobian, in one layer's weights, of the m neurons that the output reads, over the root of m."""
+        """Norm of the Jacobian of the m neurons that the output reads, by one layer's weights, divided by sqrt(m)."""
         # Lanczos starts from the same vector as for the block with the last layer, whose weights come last.
         found = spectral_norm(lambda v: push(ones(pull(v)[0], layer)), start[-values.size :], steps)
         return jnp.sqrt(found.value / values.size)

@@ -47,7 +47,7 @@ def _kernel_top(problem: Problem, k: int, every: int, tol: float, max_products: 
 
 
 def loss_within(s: int = 1, *, every: int = 1) -> Measurement:
-    r"""The squared loss in the first `s` eigendirections of the current tangent kernel; `_others` holds the rest."""
+    r"""The squared loss in the first `s` eigendirections of the current tangent kernel, and `_others` for the rest."""
     return measurement(_loss_within, s=whole("loss_within", "s", s), every=every)
 
 

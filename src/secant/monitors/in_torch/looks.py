@@ -55,9 +55,9 @@ class Wrapped(nn.Module):
 
 
 class Looks:
-    """Derivatives of `loss(model, batch)` by the parameters that train; vectors are flat, in the module's order.
+    """Derivatives of `loss(model, batch)` by the trainable parameters; vectors are flat, in the module's order.
 
-    Curvature is computed in single precision if the parameters have less.
+    Curvature is computed in single precision if the parameters have lower precision.
 
     Args:
         loss: `loss(model, batch) -> scalar tensor`.
@@ -65,8 +65,8 @@ class Looks:
         among: the parameters that the optimiser moves; by default all that require a gradient.
 
     Attributes:
-        taken: `along` or `product` -> the rung that gives it, once the rungs have been tried.
-        refused: rung -> why it was not taken.
+        taken: `along` or `product` -> the method that computes it, once the methods have been tried.
+        refused: method -> why the look does not use it.
 
     Example:
         ```python

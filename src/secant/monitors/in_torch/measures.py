@@ -81,7 +81,7 @@ class View:
         return self.dot(self.slope[1], v)
 
     def product(self, v: Tensor) -> Tensor:
-        r"""$Hv$."""
+        r"""The product $Hv$ of the Hessian with a vector."""
         return self.looks.averaged(
             self.ranks, lambda: _mean([self.looks.product(v, part, self.at) for part in self.parts]), v
         )

@@ -45,7 +45,8 @@ class Optimiser:
         transformation: the optax transformation that turns the gradient into the step.
         edge: computes the `threshold`; None if it is not known.
         scale: `(inner state, parameters) -> P`, the diagonal that divides the steps; None if it is not known.
-        rotates: whether rotated parameters give the rotated run. Training in the span of the data is then exact.
+        rotates: whether a rotation of the first parameters only rotates the run. Training in the span of the data is
+            then exact.
 
     Example:
         ```python
@@ -134,7 +135,7 @@ def from_optax(
         threshold: the largest stable curvature.
         scale: `(inner state, parameters) -> P`, the diagonal by which the step that led to this inner state was
             divided.
-        rotates: whether rotated parameters give the rotated run.
+        rotates: whether a rotation of the first parameters only rotates the run.
     """
     if not _is_transformation(transformation):
         raise TypeError(

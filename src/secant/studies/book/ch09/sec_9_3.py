@@ -48,7 +48,7 @@ def even_power(p: int) -> float:
 
 
 def bounds(lengths: np.ndarray, alpha: np.ndarray) -> dict[str, float]:
-    """Bounds of every teacher's measure, times the root of the number of samples."""
+    """For every teacher: the bounds on its complexity, times the root of the number of samples."""
     size = np.abs(alpha)
     cosines = sum(even_power(p) / math.factorial(p) * lengths**p for p in range(2, 41, 2))
     return {

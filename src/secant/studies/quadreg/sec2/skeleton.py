@@ -41,7 +41,7 @@ class Config(Seeded):
     )
 
     def check(self) -> None:
-        """A start on the left of the minimum that some parameters have, and a diagram that a machine holds."""
+        """Refuses a start that no parameters have, and a diagram that does not fit into memory."""
         z, T = self.direction
         if not (z < 0 < T) or max(self.epsilons) * -2 * z > T or -z / 20 > T:
             least = "must have a negative residual z and a curvature of at least -z/20 and -2 epsilon z"

@@ -71,12 +71,12 @@ class Config(Options):
 @study("thesis/fig-4.11", section="4.4", title="Across optimisers, test loss falls with alignment", precision="float32")
 def run(config: Config) -> xr.Dataset:
     r"""Gradient descent, stochastic gradient descent, momentum, Adadelta, Adagrad, RMSprop and Adam train one network
-    on one task, on batches of 100 but for the first, with the step sizes of table C.1, to a training loss of $10^{-3}$.
-    Test loss and alignment of the gradient outer product with the truth are strongly, negatively correlated: an
-    optimiser that finds better features generalises better.
+    on one task to a training loss of $10^{-3}$, with the step sizes of table C.1. Gradient descent uses all samples,
+    the others use batches of 100. Test loss and alignment of the gradient outer product with the truth are strongly,
+    negatively correlated: an optimiser that finds better features generalises better.
 
-    The thesis has four tasks. For the second one figure 4.8 says rank 3, its appendix rank 4: both are here, by
-    `panel`. Each run counts with its look of the smallest validation loss.
+    The thesis gives the second of its four tasks rank 3 in figure 4.8 and rank 4 in the appendix; `panel` chooses
+    between the two. Each run is judged at the step of its smallest validation loss.
     """
     samples, steps, parts = config.sizes.samples, STEPS[config.panel], []
     task, seeds = feature_task(config.panel, config.sizes), range(config.seed, config.seed + config.draws)
