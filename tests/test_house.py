@@ -108,7 +108,10 @@ def test_a_topic_of_the_theory_has_one_name():
 
 
 def test_a_study_can_be_read_at_one_sitting():
-    """At most 147 lines on average; the files that studies share are not counted."""
+    """The goal is 145 lines on average. 147 is where the studies stand, so that none of them grows meanwhile.
+
+    The files that studies share are not counted.
+    """
     lengths = {path: len(path.read_text().splitlines()) for path in STUDIES}
     mean = sum(lengths.values()) / len(lengths)
     longest = [path.relative_to(PACKAGE).as_posix() for path in sorted(lengths, key=lengths.get)[-10:]]
